@@ -1,0 +1,228 @@
+"""What a method is: a frozen dataclass in one file whose fields are its parameters.
+
+A *schedule* decides from the step alone which layers run. An *early exit* decides from the hidden states. Both leave
+the layers, the cache and the loop to the engine, which checks what they say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from .errors import UsageError, unknown
+from .registry import METHODS
+
+if TYPE_CHECKING:
+    from torch import BoolTensor
+
+KV_POLICIES = ("closed", "propagate", "oracle")
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Token lengths of a task's training examples, from which schedules take their horizon.
+
+    `prompt` and `output` are medians; `outputs` holds the output lengths themselves (EOS included).
+    """
+
+    prompt: int
+    output: int
+    outputs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Method:
+    """Base of all methods. `num_layers` is the model's number of decoder layers."""
+
+    num_layers: int
+
+    name: ClassVar[str] = ""
+    kv_policy: ClassVar[str] = "closed"
+
+    def __post_init__(self) -> None:
+        if self.num_layers < 1:
+            raise UsageError(f"num_layers must be at least 1, not {self.num_layers}")
+
+    def prompt_layers(self) -> Sequence[int]:
+        """Layers the prompt runs; all of them unless a method opts out."""
+        return range(self.num_layers)
+
+    def recipe(self, horizon: int) -> dict:
+        """What training must know, as JSON values; decoding-only parameters are left out.
+
+        Methods with the same recipe share a checkpoint. `horizon` is the number of decode steps a plan must cover.
+        """
+        raise NotImplementedError
+
+    @property
+    def variant(self) -> str:
+        """The parameters as one short string, for tables."""
+        shown = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "num_layers"}
+        return " ".join(f"{key}={_short(value)}" for key, value in shown.items() if value is not None)
+
+
+@dataclass(frozen=True)
+class LayerSchedule(Method):
+    """A method whose layers depend on the decode step alone, so every row of a batch runs the same ones."""
+
+    def layers(self, step: int) -> Sequence[int]:
+        """Indices (0-based) of the layers that run at decode step `step`, counted from 1."""
+        raise NotImplementedError(f"method {self.name!r} does not implement layers(step)")
+
+    def plan(self, steps: int) -> list[tuple[int, ...]]:
+        """The checked layers of decode steps 1..`steps`, ascending."""
+        return [check_layers(self, self.layers(step), f"layers({step})") for step in range(1, steps + 1)]
+
+    def recipe(self, horizon: int) -> dict:
+        """Train under the plan itself."""
+        return {
+            "objective": "plan",
+            "prompt": list(check_layers(self, self.prompt_layers(), "prompt_layers()")),
+            "steps": [list(layers) for layers in self.plan(horizon)],
+        }
+
+
+@dataclass(frozen=True)
+class EarlyExit(Method):
+    """A method that leaves at a layer of its own choice, row by row.
+
+    The last layer is never asked; it is simply the end. `search` names the parameter that trades speed for quality and
+    its range, so that a target speed-up can be met by a search on validation examples: a larger value exits later.
+    """
+
+    kv_policy: ClassVar[str] = "propagate"
+    search: ClassVar[tuple[str, float, float] | None] = None
+
+    def should_exit(self, layer: int, state) -> BoolTensor:
+        """Bool [batch]: which rows may leave after layer `layer` (0-based).
+
+        `state.hidden`, `state.previous` are the hidden states [batch, width] after this layer and before it;
+        `state.logits()` the head's logits [batch, vocabulary], computed on demand and counted; `state.step` counts
+        decode steps from 1 and `state.max_steps` is their maximum.
+        """
+        raise NotImplementedError(f"method {self.name!r} does not implement should_exit(layer, state)")
+
+    def recipe(self, horizon: int) -> dict:
+        """Train every layer as a possible exit."""
+        return {"objective": "multi_exit"}
+
+
+@dataclass(frozen=True)
+class Speculative(Method):
+    """A lossless method: tokens are guessed cheaply and verified at full depth, so the output is the greedy one.
+
+    The engine owns drafting, verification and exact rollback; a method only says which layers draft a token.
+    """
+
+    draft_tokens: int = 4
+
+    def draft_layers(self) -> Sequence[int]:
+        """Layers that draft; the verification runs all layers."""
+        raise NotImplementedError(f"method {self.name!r} does not implement draft_layers()")
+
+    def recipe(self, horizon: int) -> dict:
+        """Train every layer as a possible exit, so that a shallow draft is any good."""
+        return {"objective": "multi_exit"}
+
+
+def check_layers(method: Method, layers: Sequence[int], where: str) -> tuple[int, ...]:
+    """`layers` ascending, or UsageError naming what is wrong: empty, repeated, out of range, not integers."""
+    try:
+        indices = [int(i) for i in layers if not isinstance(i, bool) and int(i) == i]
+    except (TypeError, ValueError):
+        indices = None
+    if indices is None or len(indices) != len(layers):
+        raise UsageError(f"method {method.name!r}: {where} must return layer indices, not {layers!r}")
+    if not indices:
+        raise UsageError(f"method {method.name!r}: {where} returned no layer; at least one must run")
+    outside = [i for i in indices if not 0 <= i < method.num_layers]
+    if outside:
+        raise UsageError(
+            f"method {method.name!r}: {where} returned layer {outside[0]}, but the model has layers 0 to "
+            f"{method.num_layers - 1}"
+        )
+    if len(set(indices)) != len(indices):
+        raise UsageError(f"method {method.name!r}: {where} returned a layer twice: {indices}")
+    return tuple(sorted(indices))
+
+
+def load_method(
+    name: str, num_layers: int, target: float | None = None, lengths: Lengths | None = None, **parameters
+) -> Method:
+    """The method registered as `name`, from its parameters or from a target layer-count speed-up.
+
+    Raises UsageError for unknown names, unknown or ill-typed parameters and targets that cannot be met. A method
+    without `for_target` ignores the target: it runs once, at whatever speed it has.
+    """
+    cls = METHODS.load(name)
+    if not dataclasses.is_dataclass(cls) or not issubclass(cls, Method):
+        raise UsageError(f"method {name!r} must be a frozen dataclass that extends LayerSchedule or EarlyExit")
+    values = _checked_parameters(cls, {"num_layers": num_layers, **parameters})
+    build = getattr(cls, "for_target", None)
+    if target is None or build is None:
+        return _construct(cls, values)
+    check_target(target, num_layers)
+    known = inspect.signature(build).parameters
+    takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    extra = {k: v for k, v in values.items() if k != "num_layers"}
+    method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
+    return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
+
+
+def check_target(target: float, num_layers: int) -> float:
+    """A target speed-up as a number from 1 to `num_layers`, or UsageError."""
+    number = isinstance(target, (int, float)) and not isinstance(target, bool)
+    if not number or not 1 <= target <= num_layers:
+        raise UsageError(
+            f"a target speed-up is a number from 1 to the number of layers ({num_layers}), not {target!r}; "
+            "2 means half the layers"
+        )
+    return float(target)
+
+
+def takes_target(name: str) -> bool:
+    """Whether the method can be built or calibrated for a target speed-up."""
+    cls = METHODS.load(name)
+    return hasattr(cls, "for_target") or getattr(cls, "search", None) is not None
+
+
+def fingerprint(method: Method) -> str:
+    """SHA-256 of the method's name and parameters."""
+    text = json.dumps([method.name, dataclasses.asdict(method)], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _construct(build, values: dict, *args) -> Method:
+    try:
+        return build(*args, **values)
+    except TypeError as error:
+        raise UsageError(f"method parameters: {error}") from error
+
+
+def _checked_parameters(cls: type, values: dict) -> dict:
+    from pydantic import TypeAdapter, ValidationError
+
+    fields = {f.name for f in dataclasses.fields(cls) if f.init}
+    hints = typing.get_type_hints(cls)
+    checked = {}
+    for key, value in values.items():
+        if key not in fields:
+            raise unknown(f"parameter of {cls.name}", key, fields - {"num_layers"})
+        value = value.item() if hasattr(value, "item") else value  # numpy and torch scalars
+        value = tuple(value) if isinstance(value, list) else value
+        try:
+            checked[key] = TypeAdapter(hints[key]).validate_python(value, strict=True)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].lower()
+            raise UsageError(f"{cls.name}: parameter {key}={value!r}: {reason}") from error
+    return checked
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

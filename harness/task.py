@@ -1,0 +1,158 @@
+"""What a task is: examples with references, the text of a prompt, and how its outputs are scored.
+
+A task plug-in is one file with one class:
+
+    @register_task("my_task")
+    class MyTask(Task):
+        metrics = ("bleu",)
+        def load(self, split): return [Example(id="0", fields={"source": "…"}, references=("…",))]
+        def prompt(self, example): return example.fields["source"] + "\\n=>"
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+
+from .errors import UsageError
+from .registry import TASKS
+
+
+@dataclass(frozen=True)
+class Example:
+    """One instance: `id` is unique and stable in its split; every reference is an acceptable output."""
+
+    id: str
+    fields: Mapping[str, str]
+    references: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.references, str) or not all(isinstance(r, str) for r in self.references):
+            raise UsageError(f"example {self.id!r}: references must be a sequence of strings")
+        object.__setattr__(self, "references", tuple(self.references))
+
+
+class Task:
+    """Base class of tasks. Subclasses set the class attributes and write `load` and `prompt`.
+
+    `source` says where the examples came from: `local`, `hub`, `stand-in`, or `plug-in` for a task that brings its own.
+    """
+
+    name: ClassVar[str] = ""
+    language: ClassVar[str] = "en"  # of the outputs
+    metrics: ClassVar[tuple[str, ...]] = ("rougeL", "length_ratio")  # the first is the task's main metric
+    document_field: ClassVar[str | None] = None  # the only field that may be cut when a prompt is too long
+    max_prompt_tokens: ClassVar[int] = 256
+    max_output_tokens: ClassVar[int] = 64
+    variants: ClassVar[tuple[str, ...]] = ()  # e.g. language pairs; the first is the default
+
+    def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
+        self.data = Path(data) if data is not None else None
+        self.variant = variant or (self.variants[0] if self.variants else None)
+
+    @property
+    def label(self) -> str:
+        """The name with its variant, as it stands in tables: `translation:de-en`."""
+        return f"{self.name}:{self.variant}" if self.variant else self.name
+
+    @property
+    def source(self) -> str:
+        """Where the examples come from."""
+        return "plug-in"
+
+    def load(self, split: str) -> Sequence[Example]:
+        """The examples of `train`, `validation` or `test`, in a fixed order."""
+        raise NotImplementedError(f"task {self.name!r} does not implement load(split)")
+
+    def prompt(self, example: Example) -> str:
+        """The text a model continues."""
+        raise NotImplementedError(f"task {self.name!r} does not implement prompt(example)")
+
+    def data_hash(self, split: str) -> str:
+        """SHA-256 over the examples of a split: part of every run id and checkpoint key."""
+        return hash_examples(self.load(split))
+
+
+def hash_examples(examples: Sequence[Example]) -> str:
+    """SHA-256 of the examples' ids, fields and references, in order."""
+    digest = hashlib.sha256()
+    for example in examples:
+        row = [example.id, dict(example.fields), list(example.references)]
+        digest.update(json.dumps(row, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def load_task(name: str, data: str | Path | None = None) -> Task:
+    """The task registered as `name`; `name:variant` picks a variant. Raises UsageError for unknown names."""
+    base, _, variant = name.partition(":")
+    cls = TASKS.load(base)
+    if variant and variant not in cls.variants:
+        known = ", ".join(f"{base}:{v}" for v in cls.variants) or f"{base} has no variants"
+        raise UsageError(f"unknown task {name!r}; choose from: {known}")
+    return cls(data=data, variant=variant or None)
+
+
+class EncodedPrompt(NamedTuple):
+    """Token ids of one prompt; `truncated` says that the document field was cut."""
+
+    ids: list[int]
+    truncated: bool
+
+
+def encode_prompt(task: Task, example: Example, tokenizer, max_tokens: int) -> EncodedPrompt:
+    """Tokenise one prompt to at most `max_tokens` ids, with one BOS if the tokenizer uses one, never two.
+
+    A prompt that is too long loses words from the end of the task's document field only, so the instruction and the
+    cue after it stay. Raises UsageError if it does not fit even with an empty document.
+    """
+    ids = _encode(task.prompt(example), tokenizer)
+    if len(ids) <= max_tokens:
+        return EncodedPrompt(ids, False)
+    field = task.document_field
+    if field is None or field not in example.fields:
+        raise UsageError(
+            f"task {task.label!r}: the prompt of example {example.id!r} has {len(ids)} tokens, more than {max_tokens}, "
+            "and the task names no document field to cut; raise max_prompt_tokens or set document_field"
+        )
+    return EncodedPrompt(_cut_document(task, example, field, tokenizer, max_tokens), True)
+
+
+def _cut_document(task: Task, example: Example, field: str, tokenizer, max_tokens: int) -> list[int]:
+    document = example.fields[field]
+    low, high, best = 0, len(document), None  # characters kept: a binary search for the most that fit
+    while low <= high:
+        keep = (low + high) // 2
+        shorter = replace(example, fields={**example.fields, field: document[:keep].rstrip()})
+        ids = _encode(task.prompt(shorter), tokenizer)
+        if len(ids) <= max_tokens:
+            low, best = keep + 1, ids
+        else:
+            high = keep - 1
+    if best is None:
+        raise UsageError(
+            f"task {task.label!r}: the prompt of example {example.id!r} does not fit into {max_tokens} tokens even "
+            f"with an empty {field!r}; raise max_prompt_tokens"
+        )
+    return best
+
+
+def encode_output(reference: str, tokenizer) -> list[int]:
+    """Token ids of one reference as a model should produce it: a leading space, no BOS, EOS at the end."""
+    ids = tokenizer(" " + reference.strip(), add_special_tokens=False)["input_ids"]
+    return ids if tokenizer.eos_token_id is None else [*ids, tokenizer.eos_token_id]
+
+
+def decode_output(ids: Sequence[int], tokenizer) -> str:
+    """The text of output token ids, without special tokens and outer white space."""
+    return tokenizer.decode(list(ids), skip_special_tokens=True).strip()
+
+
+def _encode(text: str, tokenizer) -> list[int]:
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    bos = tokenizer.bos_token_id
+    wants_bos = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
+    return [bos, *ids] if wants_bos and ids[:1] != [bos] else ids
