@@ -1,0 +1,75 @@
+"""One JSON encoder for everything on disk: strict, ASCII only, one record exactly one line.
+
+ASCII output keeps U+2028, U+0085, NUL and lone surrogates inside a line whatever reads the file. (Two surrogate
+halves that stand next to each other come back as the one character they spell.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+
+
+def plain(value: object) -> object:
+    """`value` as JSON types: numpy and torch scalars become numbers, arrays lists, NaN and infinities None.
+
+    Raises TypeError for anything else, naming its type.
+    """
+    if value is None or isinstance(value, (str, bool)):
+        return str(value) if isinstance(value, str) else value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {_key(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [plain(item) for item in value]
+    if isinstance(value, PurePath):
+        return str(value)
+    return _from_array(value)
+
+
+def _from_array(value: object) -> object:
+    if hasattr(value, "tolist"):  # numpy and torch, scalars and arrays alike; neither needs importing here
+        return plain(value.tolist())
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON: {value!r:.80}")
+
+
+def _key(key: object) -> str:
+    if isinstance(key, (str, int)) and not isinstance(key, bool):
+        return str(key)
+    raise TypeError(f"a JSON object's keys are strings, not {key!r}")
+
+
+def dumps(value: object, indent: int | None = None, sort_keys: bool = False) -> str:
+    """Strict JSON text of `value`; without `indent` it is exactly one line."""
+    return json.dumps(plain(value), allow_nan=False, indent=indent, sort_keys=sort_keys)
+
+
+def loads(text: str | bytes) -> object:
+    """Strict JSON: NaN and Infinity are refused. Raises ValueError."""
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def digest(value: object) -> str:
+    """SHA-256 of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def seal(document: Mapping) -> dict:
+    """`document` with a `sha256` of everything else in it, so that a later change can be found."""
+    body = plain({key: value for key, value in document.items() if key != "sha256"})
+    return {**body, "sha256": digest(body)}
+
+
+def is_sealed(document: Mapping) -> bool:
+    """Whether a sealed document is as it was written."""
+    return seal(document)["sha256"] == document.get("sha256")
