@@ -1,0 +1,173 @@
+"""The model with its parts named."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import SkipbenchError, UsageError
+from .families import family_of, part
+
+
+class Backbone:
+    """A supported causal LM, opened up layer by layer. The model itself is never changed.
+
+    Args:
+        model: a `transformers` causal LM of a supported family.
+        tokenizer: its tokenizer, or None if only token ids are used.
+        name: what tables call it; one name never means two weights.
+
+    Raises UnsupportedModel for architectures whose layers cannot be skipped correctly.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer=None, name: str | None = None) -> None:
+        family = family_of(model)
+        self.model, self.tokenizer, self.config = model, tokenizer, model.config
+        self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
+        self.family = model.config.model_type
+        self.body = part(model, family.body)
+        self.layers_attribute = family.layers
+        self.norm = part(self.body, family.norm)
+        self.project = part(self.body, family.project)
+        self.lm_head = model.get_output_embeddings()
+        self._dense_mask = family.dense_mask
+        self._placeholder = torch.zeros(1, 1, 1, 1, dtype=self.dtype, device=self.device)
+        self._cache_argument = _first_argument(self.body, "cache", "past_key_values")
+        self._positions = {"position_ids"} & set(inspect.signature(self.body.forward).parameters)
+        self.tuple_layers = self._layers_return_tuples()
+
+    @classmethod
+    def load(cls, name: str, dtype: str = "float32", device: str = "cpu") -> Backbone:
+        """A model by hub name, folder, GGUF file or built-in name, in evaluation mode.
+
+        Raises UsageError if nothing of that name can be had, naming what was tried.
+        """
+        from .loading import load_model
+
+        model, tokenizer, label = load_model(name, dtype)
+        return cls(model.to(device).eval(), tokenizer, label)
+
+    # -- parts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        """The decoder layers, also while gates are on."""
+        return self.body._modules[self.layers_attribute]
+
+    @property
+    def num_layers(self) -> int:
+        """Number of decoder layers."""
+        return len(self.layers)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.lm_head.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type the weights are kept in."""
+        return self.lm_head.weight.dtype
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """The type of activations: autocast's where it is on, else the weights'."""
+        kind = self.device.type
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.dtype
+
+    @property
+    def attention(self) -> str:
+        """Which attention implementation runs: `sdpa`, `eager`, …"""
+        return getattr(self.config, "_attn_implementation", None) or "eager"
+
+    @property
+    def max_positions(self) -> int | None:
+        """The longest sequence the model can hold, where its config says so."""
+        names = ("max_position_embeddings", "n_positions")
+        return next((value for n in names if (value := getattr(self.config, n, None))), None)
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of weights, tied ones counted once."""
+        return sum(p.numel() for p in self.model.parameters())
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Token ids that end an output: the generation config's, else the config's, else the tokenizer's."""
+        sources = (getattr(self.model, "generation_config", None), self.config, self.tokenizer)
+        for source in sources:
+            ids = getattr(source, "eos_token_id", None)
+            if ids is not None:
+                return tuple(ids) if isinstance(ids, (list, tuple)) else (int(ids),)
+        return ()
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills unused places; never read by the model."""
+        sources = (self.tokenizer, getattr(self.model, "generation_config", None), self.config)
+        ids = (getattr(source, "pad_token_id", None) for source in sources)
+        return next((int(i) for i in ids if i is not None), (*self.eos_ids, 0)[0])
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    def run_body(self, input_ids: Tensor, position_ids: Tensor, cache=None) -> Tensor:
+        """Embedding, gated layers and final norm: hidden states [batch, columns, width].
+
+        To be called with gates on: they hand each layer its attention mask, so the body gets a placeholder that keeps it
+        from building one of its own.
+        """
+        kwargs = {name: position_ids for name in self._positions}
+        kwargs["attention_mask"] = self._placeholder if self._dense_mask else None
+        kwargs[self._cache_argument] = cache
+        return self.body(input_ids=input_ids, use_cache=cache is not None, **kwargs)[0]
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits [..., vocabulary] of final hidden states (after norm and projection)."""
+        return self.lm_head(hidden)
+
+    def exit_head(self, hidden: Tensor) -> Tensor:
+        """Logits [..., vocabulary] of a hidden state between layers: final norm, projection, head, as the model has."""
+        return self.head(self.finish(hidden))
+
+    def finish(self, hidden: Tensor) -> Tensor:
+        """Final norm and projection, where the model has them."""
+        if self.norm is not None:
+            hidden = self.norm(hidden)
+        return hidden if self.project is None else self.project(hidden)
+
+    def require_tokenizer(self):
+        """The tokenizer; raises UsageError where there is none."""
+        if self.tokenizer is None:
+            raise UsageError(f"model {self.name!r} has no tokenizer; this needs one")
+        return self.tokenizer
+
+    def _layers_return_tuples(self) -> bool:
+        """Ask the first layer itself what it returns: transformers changed it between versions."""
+        from .gates import gates
+
+        seen: list[bool] = []
+
+        def visit(index: int, hidden: Tensor, call) -> Tensor:
+            layer, kwargs = call.args[0], call.args[1]
+            seen.append(isinstance(layer(hidden, **kwargs), tuple))
+            raise _Probed
+
+        self.tuple_layers = False
+        ids = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+        try:
+            with torch.no_grad(), gates(self, visit):
+                self.run_body(ids, ids)
+        except _Probed:
+            return seen[0]
+        raise SkipbenchError(f"model {self.name!r}: the body does not call its decoder layers")
+
+
+class _Probed(Exception):
+    """Ends the body once its first layer was asked."""
+
+
+def _first_argument(module: nn.Module, *names: str) -> str:
+    known = inspect.signature(module.forward).parameters
+    return next((n for n in names if n in known), names[-1])

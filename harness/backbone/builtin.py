@@ -1,0 +1,60 @@
+"""Built-in models: made from a config, trained on a task by this project.
+
+Sizes are chosen so that a whole comparison fits two CPU cores: a vocabulary of 2,048 leaves the layers most of the work.
+"""
+
+from __future__ import annotations
+
+from ..errors import unknown
+
+VOCABULARY = 2048
+
+# name: (family, layers, width, attention heads)
+BUILTIN = {
+    "mini-opt": ("opt", 12, 128, 4),
+    "tiny-opt": ("opt", 12, 256, 4),
+    "tiny-llama": ("llama", 12, 256, 4),
+    "nano-opt": ("opt", 4, 32, 2),
+}
+
+
+def builtin_config(name: str, vocab_size: int = VOCABULARY, max_positions: int = 1024):
+    """The `transformers` config of a built-in model; token ids 0, 1, 2 are padding, BOS and EOS."""
+    if name not in BUILTIN:
+        raise unknown("built-in model", name, BUILTIN)
+    family, layers, width, heads = BUILTIN[name]
+    common = {
+        "vocab_size": vocab_size,
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "max_position_embeddings": max_positions,
+        "attention_dropout": 0.0,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "tie_word_embeddings": True,
+    }
+    return _llama(common, width) if family == "llama" else _opt(common, width)
+
+
+def untrained(name: str, vocab_size: int = VOCABULARY, seed: int = 0, max_positions: int = 1024):
+    """A built-in model with seeded random weights."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return AutoModelForCausalLM.from_config(builtin_config(name, vocab_size, max_positions))
+
+
+def _opt(common: dict, width: int):
+    from transformers import OPTConfig
+
+    return OPTConfig(**common, ffn_dim=4 * width, word_embed_proj_dim=width, dropout=0.0, layerdrop=0.0)
+
+
+def _llama(common: dict, width: int):
+    from transformers import LlamaConfig
+
+    return LlamaConfig(**common, intermediate_size=width * 8 // 3 // 8 * 8)

@@ -1,0 +1,193 @@
+"""Keys and values when layers skip positions: the plan cache.
+
+Every row has its own length; slot s of a row holds its position s, whatever padding stood before it. A layer's buffer
+ends at the last position its plan can run, so skipping saves memory. Running a layer whose history has a hole raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from ..errors import SkipbenchError
+
+
+class MissingKV(SkipbenchError):
+    """A layer was to run at a position although it holds no keys and values for an earlier one of the same row."""
+
+    def __init__(self, layer: int, position: int) -> None:
+        self.layer, self.position = layer, position
+        super().__init__(
+            f"layer {layer} has no keys and values at position {position}, which was decoded without it; a method with "
+            "kv_policy 'closed' may only run layers that ran at every earlier position"
+        )
+
+
+class KeysWritten(Exception):
+    """Ends a layer right after it wrote its keys and values (KV_ONLY)."""
+
+
+class PlanCache(Cache):
+    """Preallocated keys and values, written in place; a `transformers` cache for one prompt and its decode steps.
+
+    Args:
+        lengths: prompt length of each row, in tokens.
+        capacities: for each layer, how many positions its buffer holds.
+    """
+
+    def __init__(self, lengths: Sequence[int], capacities: Sequence[int], device: torch.device | str = "cpu") -> None:
+        super().__init__(layers=[])
+        self.device = torch.device(device)
+        self.capacities = list(capacities)
+        self.lengths = [0] * len(lengths)  # positions held by a row before the current pass
+        self.keys: list[Tensor | None] = [None] * len(self.capacities)
+        self.values: list[Tensor | None] = [None] * len(self.capacities)
+        self.keys_only = False  # KV_ONLY: stop the layer at its update
+        self._holes: list[list[int] | None] = [None] * len(self.capacities)  # first missing position, per row
+        self._begin([int(n) for n in lengths])
+
+    # -- one pass ---------------------------------------------------------------------------------------------------
+
+    def _begin(self, tokens: Sequence[int]) -> None:
+        """Announce a pass that adds `tokens[row]` positions to each row."""
+        self._adding = list(tokens)
+        self._written: set[int] = set()
+        self.end = max((a + b for a, b in zip(self.lengths, tokens, strict=True)), default=0)  # key slots in sight
+        self._index = None
+
+    def begin_step(self, tokens: int = 1) -> None:
+        """Announce a pass that adds `tokens` positions to every row."""
+        self._begin([tokens] * len(self.lengths))
+
+    def commit(self) -> None:
+        """End a pass: lengths grow; layers that wrote nothing get a hole at the positions just added."""
+        for layer, holes in enumerate(self._holes):
+            if layer not in self._written:
+                fresh = list(self.lengths)
+                self._holes[layer] = fresh if holes is None else [min(h, f) for h, f in zip(holes, fresh, strict=True)]
+        self.lengths = [n + a for n, a in zip(self.lengths, self._adding, strict=True)]
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all rows have the same length before and after the pass."""
+        return len(set(self.lengths)) == 1 and len(set(self._adding)) == 1
+
+    def check_history(self, layer: int) -> None:
+        """Raise MissingKV if the layer lacks an earlier position of any row."""
+        holes = self._holes[layer]
+        if holes is not None:
+            missing = [h for h, n in zip(holes, self.lengths, strict=True) if h < n]
+            if missing:
+                raise MissingKV(layer, min(missing))
+
+    def holds(self, layer: int, row: int) -> int:
+        """How many positions of a row, from the first on, the layer holds without a hole."""
+        if self.keys[layer] is None:
+            return 0
+        holes = self._holes[layer]
+        return self.lengths[row] if holes is None else min(holes[row], self.lengths[row])
+
+    # -- the interface of a transformers cache ----------------------------------------------------------------------
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs
+    ) -> tuple[Tensor, Tensor]:
+        """Write keys and values [rows, heads, tokens, head width]; returns those in sight, [rows, heads, slots, …]."""
+        if self.keys[layer_idx] is None:
+            self.keys[layer_idx] = self._allocate(key_states, layer_idx)
+            self.values[layer_idx] = self._allocate(value_states, layer_idx)
+        keys, values = self.keys[layer_idx], self.values[layer_idx]
+        if self.end > keys.shape[2]:
+            raise SkipbenchError(
+                f"layer {layer_idx} was promised to end at position {keys.shape[2]} but runs at {self.end - 1}; the "
+                "method's layers changed between two calls"
+            )
+        self._write(keys, key_states)
+        self._write(values, value_states)
+        self._written.add(layer_idx)
+        if self.keys_only:
+            raise KeysWritten
+        rows = len(self.lengths)
+        return keys[:rows, :, : self.end], values[:rows, :, : self.end]
+
+    def get_seq_length(self, layer_idx: int = 0, *args, **kwargs) -> int:
+        """Positions before this pass, of the longest row."""
+        return max(self.lengths, default=0)
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0, *args, **kwargs) -> tuple[int, int]:
+        """Number of key slots in sight, and their offset."""
+        return self.end, 0
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep `rows`, in this order; a row may be repeated. Only rows that move are copied."""
+        rows = [int(r) for r in rows]
+        if len(rows) > self._rows_allocated():
+            self._grow_rows(len(rows))
+        moved = [(new, old) for new, old in enumerate(rows) if new != old]
+        if moved:
+            new, old = (torch.tensor(side, device=self.device) for side in zip(*moved, strict=True))
+            for buffer in (*self.keys, *self.values):
+                if buffer is not None:
+                    buffer[new] = buffer[old]  # the right side is gathered first, so overlaps are safe
+        self.lengths = [self.lengths[r] for r in rows]
+        self._holes = [None if h is None else [h[r] for r in rows] for h in self._holes]
+        self.begin_step()
+
+    def rollback(self, row_lengths: Sequence[int]) -> None:
+        """Forget every position from `row_lengths[row]` on; what was forgotten is written again when it returns."""
+        new = [int(n) for n in row_lengths]
+        if len(new) != len(self.lengths) or any(not 0 <= n <= old for n, old in zip(new, self.lengths, strict=True)):
+            raise SkipbenchError(f"cannot roll rows of lengths {self.lengths} back to {new}")
+        self.lengths = new
+        for layer, holes in enumerate(self._holes):
+            if holes is not None and all(h >= n for h, n in zip(holes, new, strict=True)):
+                self._holes[layer] = None
+        self.begin_step()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated for keys and values."""
+        return sum(b.numel() * b.element_size() for b in (*self.keys, *self.values) if b is not None)
+
+    # -- buffers ----------------------------------------------------------------------------------------------------
+
+    def _rows_allocated(self) -> int:
+        return max((k.shape[0] for k in self.keys if k is not None), default=len(self.lengths))
+
+    def _allocate(self, states: Tensor, layer: int) -> Tensor:
+        _, heads, _, width = states.shape
+        shape = (len(self.lengths), heads, max(self.capacities[layer], self.end), width)
+        return states.new_zeros(shape)
+
+    def _grow_rows(self, rows: int) -> None:
+        for buffers in (self.keys, self.values):
+            for layer, old in enumerate(buffers):
+                if old is not None:
+                    buffers[layer] = old.new_zeros(rows, *old.shape[1:])
+                    buffers[layer][: old.shape[0]] = old
+
+    def _write(self, buffer: Tensor, states: Tensor) -> None:
+        """Scatter new states to (row, length); left padding in front of a row's tokens is not written."""
+        rows, _, tokens, _ = states.shape
+        if self.uniform and tokens == self._adding[0]:
+            start = self.lengths[0]
+            buffer[:rows, :, start : start + tokens] = states
+            return
+        if self._index is None:
+            self._index = self._scatter_index(tokens)
+        row, slot, column = self._index
+        buffer[row, :, slot] = states[row, :, column]
+
+    def _scatter_index(self, tokens: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Row, slot and column of every token of the pass that is no padding."""
+        triples = [
+            (row, length + i, tokens - adding + i)
+            for row, (length, adding) in enumerate(zip(self.lengths, self._adding, strict=True))
+            for i in range(adding)
+        ]
+        return tuple(torch.tensor(side, device=self.device) for side in zip(*triples, strict=True))

@@ -1,0 +1,94 @@
+"""What decoding returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one `decode` call: the prefill (to the first output token) and the `steps` decode steps after it."""
+
+    prefill_s: float
+    decode_s: float
+    steps: int
+
+
+@dataclass(frozen=True)
+class DecodeOutput:
+    """Output tokens of a batch and the trace of what ran.
+
+    Attributes:
+        tokens: [batch, steps], output tokens, the pad id after a row's end.
+        lengths: [batch], output tokens of each row, to and including EOS.
+        layers_needed: [batch, decode steps], layers each row needed, 0 after its end.
+        layers_run: for each decode step the indices of the layers the batch ran (keys-and-values-only not among them).
+        prompt_layers: indices of the layers the prompt ran, in the prefill.
+        head_checks: for each decode step how often an exit rule read the head.
+        timing: seconds of prefill and decoding.
+        kv_bytes: bytes allocated for keys and values.
+        ended: [batch], whether the row ended with EOS.
+    """
+
+    tokens: Tensor
+    lengths: Tensor
+    layers_needed: Tensor
+    layers_run: list[tuple[int, ...]]
+    prompt_layers: tuple[int, ...]
+    head_checks: list[int]
+    timing: Timing
+    kv_bytes: int
+    ended: Tensor
+
+
+@dataclass
+class Recorder:
+    """Collects tokens and trace while a batch decodes; rows may leave the batch on the way."""
+
+    batch: int
+    max_new_tokens: int
+    pad_id: int
+    device: torch.device
+    layers_run: list[tuple[int, ...]] = field(default_factory=list)
+    head_checks: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        shape = (self.batch, self.max_new_tokens)
+        self._tokens = torch.full(shape, self.pad_id, dtype=torch.long, device=self.device)
+        self._needed = torch.zeros(self.batch, max(self.max_new_tokens - 1, 0), dtype=torch.long, device=self.device)
+        self._lengths = torch.zeros(self.batch, dtype=torch.long, device=self.device)
+        self._ended = torch.zeros(self.batch, dtype=torch.bool, device=self.device)
+        self.count = 0  # output tokens so far
+
+    def add_tokens(self, rows: Tensor, tokens: Tensor) -> None:
+        """One more output token [rows] for the rows still in the batch."""
+        self._tokens[rows, self.count] = tokens
+        self.count += 1
+        self._lengths[rows] = self.count
+
+    def add_step(self, rows: Tensor, needed: int | Tensor, ran: tuple[int, ...], head_checks: int) -> None:
+        """The trace of one decode step."""
+        self._needed[rows, len(self.layers_run)] = needed
+        self.layers_run.append(ran)
+        self.head_checks.append(head_checks)
+
+    def end(self, rows: Tensor) -> None:
+        """Rows that have produced EOS."""
+        self._ended[rows] = True
+
+    def output(self, prompt_layers: tuple[int, ...], timing: Timing, kv_bytes: int) -> DecodeOutput:
+        """Everything collected, cut to what was used."""
+        return DecodeOutput(
+            tokens=self._tokens[:, : self.count],
+            lengths=self._lengths,
+            layers_needed=self._needed[:, : len(self.layers_run)],
+            layers_run=self.layers_run,
+            prompt_layers=prompt_layers,
+            head_checks=self.head_checks,
+            timing=timing,
+            kv_bytes=kv_bytes,
+            ended=self._ended,
+        )

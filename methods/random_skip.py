@@ -1,0 +1,60 @@
+"""A control: random layers in the number a target asks for."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from math import floor
+from typing import Literal
+
+from harness import LayerSchedule, load_method, register_method
+from harness.errors import UsageError
+
+
+@register_method("random_skip")
+@dataclass(frozen=True)
+class RandomSkip(LayerSchedule):
+    """The first and the last layer and a seeded random rest. Claims are against the mean of at least 5 seeds.
+
+    `like="unified"`: one set, constant over steps. `like="skipdecode"`: prefixes of one seeded layer order, as long as
+    SkipDecode's budgets.
+    """
+
+    target: float
+    skip_seed: int = 0
+    like: Literal["unified", "skipdecode"] = "unified"
+    prompt_size: int = 0
+    max_length: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.target:
+            raise UsageError(f"random_skip: target must be at least 1, not {self.target!r}")
+        order = random.Random(f"{self.num_layers}/{self.skip_seed}").sample(
+            range(1, self.num_layers - 1), max(self.num_layers - 2, 0)
+        )
+        object.__setattr__(self, "_order", sorted({0, self.num_layers - 1}) + order)
+        if self.like == "skipdecode":
+            model = load_method(
+                "skipdecode",
+                self.num_layers,
+                target=self.target,
+                prompt_size=self.prompt_size,
+                max_length=self.max_length,
+            )
+            object.__setattr__(self, "_model", model)
+
+    @classmethod
+    def for_target(cls, num_layers: int, target: float, lengths=None, **parameters) -> RandomSkip:
+        """As many layers as the target asks for; the horizon from the training lengths."""
+        if lengths is not None and parameters.get("like") == "skipdecode":
+            parameters.setdefault("prompt_size", lengths.prompt)
+            parameters.setdefault("max_length", parameters["prompt_size"] + lengths.output)
+        return cls(num_layers, **{**parameters, "target": target})
+
+    def layers(self, step: int) -> list[int]:
+        if self.like == "skipdecode":
+            count = self._model.budget(step)
+        else:
+            count = floor(self.num_layers / self.target + 0.5)
+        return sorted(self._order[: max(min(count, self.num_layers), min(2, self.num_layers))])

@@ -1,0 +1,110 @@
+"""SkipDecode: an exit point that falls with the position, lower-to-middle layers bypassed (arXiv 2307.02628)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from harness import LayerSchedule, register_method
+from harness.errors import UsageError
+from harness.method import Lengths
+
+
+@register_method("skipdecode")
+@dataclass(frozen=True)
+class SkipDecode(LayerSchedule):
+    """One budget of layers a position, shared by the batch and never rising.
+
+    Position p of decode step t is `prompt_size` + t - 1 whatever the row's own prompt length (our deviation: the
+    authors count absolute positions, which would let batch mates disagree). The budget falls from `max_layers` to
+    `min_layers` (both counts of layers run, warm-up included) until `max_length`, and stays there. Of a budget B the
+    `warmup` bottom layers and the top B - warmup run; the block between is bypassed.
+
+    `decay="power"` replaces the line by min + (max - min)(1 - u)^gamma; `mode="terminate"` runs the bottom B layers.
+    `schedule="ramp"` is AdaSkip's training-free form of the baseline: `skip_layers` in the end, over `horizon` steps.
+    """
+
+    min_layers: int | None = None
+    max_layers: int | None = None
+    prompt_size: int = 0
+    max_length: int = 64
+    warmup: int = 1
+    decay: Literal["linear", "power"] = "linear"
+    gamma: float = 2.0
+    mode: Literal["skip", "terminate"] = "skip"
+    schedule: Literal["budget", "ramp"] = "budget"
+    skip_layers: int = 0
+    horizon: int = 512
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule == "ramp":
+            if not 0 <= self.skip_layers < self.num_layers:
+                raise UsageError(
+                    f"skipdecode: skip_layers must lie in 0..{self.num_layers - 1}, not {self.skip_layers}"
+                )
+            return
+        if self.min_layers is None or self.max_layers is None:
+            raise UsageError("skipdecode: give min_layers and max_layers, or a target speed-up")
+        if not 0 <= self.warmup <= self.min_layers <= self.max_layers <= self.num_layers or self.min_layers < 1:
+            raise UsageError(
+                f"skipdecode: needs 0 <= warmup <= min_layers <= max_layers <= {self.num_layers} and min_layers >= 1, "
+                f"not warmup={self.warmup} min_layers={self.min_layers} max_layers={self.max_layers}"
+            )
+        if self.prompt_size < 0 or self.max_length < self.prompt_size or self.gamma <= 0:
+            raise UsageError(
+                f"skipdecode: needs 0 <= prompt_size <= max_length and gamma > 0, not prompt_size={self.prompt_size} "
+                f"max_length={self.max_length} gamma={self.gamma}"
+            )
+
+    @classmethod
+    def for_target(cls, num_layers: int, target: float, lengths: Lengths | None = None, **parameters) -> SkipDecode:
+        """(min, max) whose mean budget over the horizon meets the target; P and M from the training lengths."""
+        if parameters.get("min_layers") is not None or parameters.get("max_layers") is not None:
+            raise UsageError("skipdecode: give a target or min_layers and max_layers, not both")
+        if lengths is not None:
+            parameters.setdefault("prompt_size", lengths.prompt)
+            parameters.setdefault("max_length", parameters["prompt_size"] + lengths.output)
+        pairs = candidates(num_layers, target, parameters)
+        return cls(num_layers, **{**parameters, "min_layers": pairs[0][0], "max_layers": pairs[0][1]})
+
+    def budget(self, step: int) -> int:
+        """Layers run at decode step `step`."""
+        position = self.prompt_size + step - 1
+        u = (position - self.prompt_size) / max(self.max_length - self.prompt_size - 1, 1)
+        u = min(max(u, 0.0), 1.0)
+        if self.decay == "power":
+            return round(self.min_layers + (self.max_layers - self.min_layers) * (1 - u) ** self.gamma)
+        return round((1 - u) * self.max_layers + u * self.min_layers)
+
+    def layers(self, step: int) -> list[int]:
+        if self.schedule == "ramp":
+            return self._ramp_layers(step)
+        budget = self.budget(step)
+        if self.mode == "terminate":
+            return list(range(budget))
+        top = budget - self.warmup
+        return [*range(self.warmup), *range(self.num_layers - top, self.num_layers)]
+
+    def _ramp_layers(self, step: int) -> list[int]:
+        if self.skip_layers == 0:
+            return list(range(self.num_layers))
+        count, in_the_end = step - 1, self.skip_layers
+        skipped = min(in_the_end, -(-count * (in_the_end - 1) // self.horizon) + 1)
+        return [0, *range(1 + skipped, self.num_layers)]
+
+
+def candidates(num_layers: int, target: float, parameters: dict) -> list[tuple[int, int]]:
+    """All (min, max), best first: mean budget over the horizon nearest N/target, then a spread nearest the mean."""
+    warmup = parameters.get("warmup", 1)
+    wanted = num_layers / target
+    ranked = []
+    for low in range(max(1, warmup), num_layers + 1):
+        for high in range(low, num_layers + 1):
+            method = SkipDecode(num_layers, **{**parameters, "min_layers": low, "max_layers": high})
+            steps = max(method.max_length - method.prompt_size, 1)
+            mean = sum(method.budget(step) for step in range(1, steps + 1)) / steps
+            ranked.append((round(abs(mean - wanted) / wanted, 3), abs(high - low - wanted), low, high))
+    if not ranked:
+        raise UsageError(f"skipdecode: warmup={warmup} does not fit {num_layers} layers")
+    return [(low, high) for _, _, low, high in sorted(ranked)]
