@@ -1,0 +1,110 @@
+"""`score` and `score_with_intervals`: checked input, a metric's statistics, values and intervals."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..errors import UsageError
+from .names import METRICS, check_metrics
+from .words import check_script
+
+
+class Unavailable(Exception):
+    """A metric that cannot be computed here; the message is the reason."""
+
+
+class Score(NamedTuple):
+    """A metric's value with its 95 % interval over examples, and the choices behind it.
+
+    `value` is None, and `reason` says why, for a metric that is unavailable. `low` and `high` are None for fewer than
+    two examples.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    signature: str | None = None
+    reason: str | None = None
+
+
+def score(
+    outputs: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Iterable[str],
+    language: str = "en",
+    per_example: bool = False,
+) -> dict[str, float | list[float] | None]:
+    """{metric: value} of `outputs` against `references`, one list of references an output.
+
+    BLEU, chrF and ROUGE are on 0-100. An empty output is kept and scored 0. With `per_example` the values are lists,
+    one number an output. A metric that is unavailable here has the value None, with a warning that says why.
+
+    Raises UsageError for unknown metrics, unequal or transposed lists, and references in another script than the
+    language's.
+    """
+    result = {}
+    for name, statistics in _all_statistics(outputs, references, metrics, language).items():
+        if isinstance(statistics, Unavailable):
+            warnings.warn(f"metric {name!r} is unavailable: {statistics}", stacklevel=2)
+            result[name] = None
+        else:
+            result[name] = statistics.per_example() if per_example else statistics.value
+    return result
+
+
+def score_with_intervals(
+    outputs: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Iterable[str],
+    language: str = "en",
+    seed: int = 0,
+    resamples: int = 1000,
+) -> dict[str, Score]:
+    """{metric: Score}: the values of `score` with seeded 95 % percentile-bootstrap intervals over examples."""
+    from .statistics import interval
+
+    result = {}
+    for name, statistics in _all_statistics(outputs, references, metrics, language).items():
+        if isinstance(statistics, Unavailable):
+            result[name] = Score(None, reason=str(statistics))
+        else:
+            low, high = interval(statistics, resamples, seed) or (None, None)
+            result[name] = Score(statistics.value, low, high, statistics.signature)
+    return result
+
+
+def _all_statistics(outputs, references, metrics, language) -> dict:
+    names = check_metrics(metrics)
+    check_lists(outputs, references)
+    check_script(references, language)
+    return {name: metric_statistics(name, outputs, references, language) for name in names}
+
+
+def metric_statistics(name: str, outputs, references, language: str):
+    """The `Statistics` of one metric, or the `Unavailable` that says why there are none."""
+    module = importlib.import_module(f".{METRICS[name].module}", __package__)
+    try:
+        return module.statistics(name, outputs, references, language)
+    except Unavailable as reason:
+        return reason
+
+
+def check_lists(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    """Refuse lists that do not pair each output with a list of its own references."""
+    if isinstance(outputs, str) or not all(isinstance(o, str) for o in outputs):
+        raise UsageError("outputs must be a list of strings")
+    if not len(outputs):
+        raise UsageError("there are no outputs to score")
+    if len(outputs) != len(references):
+        raise UsageError(
+            f"{len(outputs)} outputs but {len(references)} lists of references; give one list an output, "
+            "references[i] holding every reference of outputs[i] (not one list a reference number)"
+        )
+    for number, group in enumerate(references):
+        if isinstance(group, str) or not all(isinstance(r, str) for r in group):
+            raise UsageError(f"references[{number}] must be a list of strings, not {group!r:.60}")
+        if not len(group):
+            raise UsageError(f"references[{number}] is empty; every output needs at least one reference")

@@ -1,0 +1,130 @@
+"""Data files of tasks: JSON Lines (plain or gzip) and CSV, their checksums, and errors that name file and row."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from harness.errors import UsageError
+
+SUFFIXES = (".jsonl.gz", ".jsonl", ".csv")
+SHA256_TABLE = Path(__file__).with_name("sha256.txt")
+
+Row = Mapping[str, object]
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> list[Row]:
+    """The rows of a data file, each with at least `columns`, checked one by one.
+
+    Raises UsageError naming the file, the row (counted from 1; in a CSV file the header is not counted) and what to do.
+    A file whose checksum is known (see `known_sha256`) must have exactly that content.
+    """
+    check_sha256(path)
+    read = _csv_rows if path.name.endswith(".csv") else _jsonl_rows
+    rows = list(read(path, _text(path)))
+    if not rows:
+        raise UsageError(f"data file {path} holds no rows; put at least one there, with the columns {_list(columns)}")
+    for number, row in enumerate(rows, start=1):
+        _check_row(path, number, row, columns)
+    return rows
+
+
+def check_sha256(path: Path) -> None:
+    """Refuse a file of a known name whose content is not the known one."""
+    expected = known_sha256(path)
+    if expected is None:
+        return
+    found = file_sha256(path)
+    if found != expected:
+        raise UsageError(
+            f"data file {path} is damaged or changed: its SHA-256 is {found[:16]}…, not {expected[:16]}…; fetch it "
+            f"again, or, if it is data of your own, store it as {path.name.removesuffix('.gz')} (not compressed)"
+        )
+
+
+def known_sha256(path: Path) -> str | None:
+    """The checksum a compressed file FOLDER/NAME must have, if there is one. Plain files are the user's own."""
+    return _sha256_table().get(f"{path.parent.name}/{path.name}")
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _sha256_table() -> dict[str, str]:
+    lines = SHA256_TABLE.read_text(encoding="utf-8").splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines if line.strip())}
+
+
+def _text(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if path.name.endswith(".gz") else data
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        row = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"data file {path}, line {row}: not UTF-8 text; save the file as UTF-8") from error
+    except (OSError, EOFError, gzip.zlib.error) as error:
+        raise UsageError(f"data file {path} cannot be read ({error or 'cut short'}); fetch it again") from error
+
+
+def _jsonl_rows(path: Path, text: str) -> Iterator[Row]:
+    number = 0
+    for line in text.split("\n"):  # not splitlines(): a JSON string may hold U+2028
+        if not line.strip():
+            continue
+        number += 1
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise UsageError(f"data file {path}, row {number}: not valid JSON ({error.msg}); mend that line") from error
+        if not isinstance(row, dict):
+            raise UsageError(f"data file {path}, row {number}: a row must be a JSON object, not {type(row).__name__}")
+        yield row
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[Row]:
+    csv.field_size_limit(max(csv.field_size_limit(), 1 << 24))  # news articles exceed the default
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    try:
+        for number, row in enumerate(reader, start=1):
+            if None in row or None in row.values():
+                raise UsageError(
+                    f"data file {path}, row {number}: the number of cells differs from the header's "
+                    f"{len(reader.fieldnames or [])}; quote cells that hold commas or line breaks"
+                )
+            yield row
+    except csv.Error as error:
+        raise UsageError(f"data file {path}, line {reader.line_num}: not valid CSV ({error})") from error
+
+
+def _check_row(path: Path, number: int, row: Row, columns: Sequence[str]) -> None:
+    for column in columns:
+        if column not in row:
+            raise UsageError(
+                f"data file {path}, row {number}: no column {column!r}; it has {_list(row)}, "
+                f"needed are {_list(columns)}"
+            )
+        value = row[column]
+        if not isinstance(value, str) and not _is_text_list(value):
+            raise UsageError(
+                f"data file {path}, row {number}: column {column!r} must be text (or a list of texts), "
+                f"not {type(value).__name__}"
+            )
+
+
+def _is_text_list(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def _list(names: Sequence[str] | Row) -> str:
+    return ", ".join(map(repr, names)) or "none"

@@ -1,0 +1,175 @@
+"""Where a task's examples come from: a local folder, then the hub, then a seeded stand-in.
+
+Looked at in this order, the first that has the task's files wins and serves every split:
+
+1. `--data` (a folder or one file). If given, it must have them; anything else is an error.
+2. `$SKIPBENCH_DATA`. It must exist; a folder without this task's part is passed over.
+3. `data/` in the checkout.
+4. The Hugging Face hub, if it answers within seconds.
+5. The stand-in.
+
+A folder holds the task's files in a sub-folder (`DIR/e2e/test.jsonl.gz`) or, for `--data`, directly (`DIR/test.csv`).
+One single file is cut into train (80 %), validation (10 %) and test (10 %), in its order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from harness import Example, Task
+from harness.errors import UsageError, unknown
+from harness.task import hash_examples
+
+from . import hub
+from .files import SUFFIXES, Row, check_sha256, file_sha256, read_rows
+
+CHECKOUT_DATA = Path(__file__).resolve().parent.parent / "data"
+SPLITS = ("train", "validation", "test")
+
+
+class SourcedTask(Task):
+    """A task with local, hub and stand-in sources. Subclasses name their files and columns and build the examples."""
+
+    folder: ClassVar[str]  # sub-folder of the data folder
+    columns: ClassVar[tuple[str, ...]]  # every row must have these
+    prompt_template: ClassVar[str]  # str.format over an example's fields
+    hub_files: ClassVar[dict[str, hub.HubFile]] = {}  # split -> where it is on the hub
+    sizes: ClassVar[dict[str, int]] = {}  # examples of the local data set, by split
+    comparable: ClassVar[str] = ""  # which published numbers ours can be compared with
+
+    def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
+        super().__init__(data, variant)
+        self._place: Path | str | None = None
+        self._splits: dict[str, list[Example]] = {}
+
+    @property
+    def source(self) -> str:
+        """`local`, `hub` or `stand-in`."""
+        return "local" if isinstance(self.place, Path) else self.place
+
+    @property
+    def place(self) -> Path | str:
+        """The local folder or file, or `hub`, or `stand-in`: decided once, so that all splits have one source."""
+        if self._place is None:
+            local = find_local(self)
+            self._place = local or ("hub" if self.hub_files and hub.answers() else "stand-in")
+        return self._place
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names `load` takes."""
+        return SPLITS
+
+    def load(self, split: str) -> Sequence[Example]:
+        """The examples of a split, in the file's order. Raises UsageError for a bad file, naming file and row."""
+        if split not in self.splits:
+            raise unknown(f"split of {self.label}", split, self.splits)
+        if split not in self._splits:
+            self._splits[split] = self._load(split)
+        return self._splits[split]
+
+    def prompt(self, example: Example) -> str:
+        """The text a model continues."""
+        return self.prompt_template.format_map(example.fields)
+
+    def data_hash(self, split: str) -> str:
+        """SHA-256 that changes whenever the examples of the split may; of the bytes, for local files."""
+        if not isinstance(self.place, Path):
+            return hash_examples(self.load(split))
+        digest = hashlib.sha256(self.label.encode())
+        for path in self.local_files(split):
+            check_sha256(path)
+            digest.update(file_sha256(path).encode())
+        return digest.hexdigest()
+
+    def examples(self, rows: Iterable[Row]) -> list[Example]:
+        """Examples of one split from its rows."""
+        raise NotImplementedError
+
+    def stand_in(self, split: str) -> list[Row]:
+        """Seeded rows of our own, with the same columns as a data file."""
+        raise NotImplementedError
+
+    def stems(self, split: str) -> tuple[str, ...]:
+        """Names, without suffix, of the files that make up a split."""
+        return (split,)
+
+    def local_files(self, split: str) -> list[Path]:
+        """The local files behind a split; UsageError naming what to put where if one is missing."""
+        if self.place.is_file():
+            return [self.place]
+        return [self._local_file(stem) for stem in self.stems(split)]
+
+    def _local_file(self, stem: str) -> Path:
+        found = _with_suffix(self.place, stem)
+        if found is None:
+            raise UsageError(
+                f"task {self.label!r}: no file {stem}{{{','.join(SUFFIXES)}}} in {self.place}; put one there, with the "
+                f"columns {', '.join(self.columns)}"
+            )
+        return found
+
+    def _load(self, split: str) -> list[Example]:
+        if self.place == "hub":
+            return self.examples(self.from_hub(hub.load(self.hub_files, split, self.label)))
+        if self.place == "stand-in":
+            return self.examples(self.stand_in(split))
+        files = self.local_files(split)
+        examples = self.examples([row for path in files for row in read_rows(path, self.columns)])
+        return _part(examples, split, files[0]) if self.place.is_file() else examples
+
+    def from_hub(self, rows: Iterable[Row]) -> Iterable[Row]:
+        """Rows of the hub's data set with our columns."""
+        return rows
+
+
+def find_local(task: SourcedTask) -> Path | None:
+    """The local folder or file that holds the task's data, or None. See the module's text for the order."""
+    if task.data is not None:
+        return _given(task, task.data)
+    named = os.environ.get("SKIPBENCH_DATA")
+    if named and not Path(named).is_dir():
+        raise UsageError(f"SKIPBENCH_DATA names {named!r}, which is no folder; correct or unset it")
+    roots = [Path(named)] if named else []
+    for root in [*roots, CHECKOUT_DATA]:
+        if _holds(task, root / task.folder):
+            return root / task.folder
+    return None
+
+
+def _given(task: SourcedTask, data: Path) -> Path:
+    if data.is_file() and data.name.endswith(SUFFIXES):
+        return data
+    for folder in (data / task.folder, data):
+        if _holds(task, folder):
+            return folder
+    single = [path for path in sorted(data.glob("*")) if path.name.endswith(SUFFIXES)] if data.is_dir() else []
+    if len(single) == 1:
+        return single[0]
+    names = ", ".join(f"{stem}.jsonl" for split in SPLITS for stem in task.stems(split))
+    problem = "has no data for" if data.exists() else "does not exist, so there is no data for"
+    raise UsageError(
+        f"--data {data} {problem} task {task.label!r}; put {names} (or .jsonl.gz, .csv) into {data / task.folder} or "
+        f"{data}, with the columns {', '.join(task.columns)}"
+    )
+
+
+def _holds(task: SourcedTask, folder: Path) -> bool:
+    return any(_with_suffix(folder, stem) for split in task.splits for stem in task.stems(split))
+
+
+def _with_suffix(folder: Path, stem: str) -> Path | None:
+    paths = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _part(examples: list[Example], split: str, path: Path) -> list[Example]:
+    tenth = len(examples) // 10
+    if tenth == 0:
+        raise UsageError(f"data file {path} has {len(examples)} examples; cutting it into splits needs at least 10")
+    parts = {"train": slice(0, -2 * tenth), "validation": slice(-2 * tenth, -tenth), "test": slice(-tenth, None)}
+    return examples[parts[split]]
