@@ -15,8 +15,9 @@ from harness.errors import UsageError
 class Calm(EarlyExit):
     """Exit at the first layer whose confidence reaches the threshold.
 
-    `confidence="softmax"`: top-1 minus top-2 probability of the head at that layer. `"state"` (CALM-DEC's default, after
-    SkipDecode's authors): cosine of this and the previous layer's hidden state, first asked after the second layer.
+    `confidence="softmax"`: top-1 minus top-2 probability of the head at that layer. `"state"` (CALM-DEC's default,
+    after SkipDecode's authors): cosine of this and the previous layer's hidden state, first asked after the second
+    layer.
 
     The threshold at step t is clip(0.9 λ + 0.1 exp(-τ t / T), 0, 1) with T the maximum output length; `decay="code"`
     multiplies the exponential by λ as the official code does, `"none"` keeps λ at every step. Skipped layers get the

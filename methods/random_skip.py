@@ -28,21 +28,16 @@ class RandomSkip(LayerSchedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.target:
+        if not self.target >= 1:  # NaN fails too
             raise UsageError(f"random_skip: target must be at least 1, not {self.target!r}")
-        order = random.Random(f"{self.num_layers}/{self.skip_seed}").sample(
-            range(1, self.num_layers - 1), max(self.num_layers - 2, 0)
-        )
-        object.__setattr__(self, "_order", sorted({0, self.num_layers - 1}) + order)
-        if self.like == "skipdecode":
-            model = load_method(
-                "skipdecode",
-                self.num_layers,
-                target=self.target,
-                prompt_size=self.prompt_size,
-                max_length=self.max_length,
-            )
-            object.__setattr__(self, "_model", model)
+        between = list(range(1, self.num_layers - 1))
+        random.Random(f"{self.num_layers}/{self.skip_seed}").shuffle(between)
+        object.__setattr__(self, "_order", [*sorted({0, self.num_layers - 1}), *between])
+        object.__setattr__(self, "_model", self._skipdecode() if self.like == "skipdecode" else None)
+
+    def _skipdecode(self):
+        horizon = {"prompt_size": self.prompt_size, "max_length": self.max_length}
+        return load_method("skipdecode", self.num_layers, target=self.target, **horizon)
 
     @classmethod
     def for_target(cls, num_layers: int, target: float, lengths=None, **parameters) -> RandomSkip:
@@ -53,8 +48,5 @@ class RandomSkip(LayerSchedule):
         return cls(num_layers, **{**parameters, "target": target})
 
     def layers(self, step: int) -> list[int]:
-        if self.like == "skipdecode":
-            count = self._model.budget(step)
-        else:
-            count = floor(self.num_layers / self.target + 0.5)
-        return sorted(self._order[: max(min(count, self.num_layers), min(2, self.num_layers))])
+        count = self._model.budget(step) if self._model else floor(self.num_layers / self.target + 0.5)
+        return sorted(self._order[: max(count, 2)])

@@ -24,7 +24,7 @@ class Unified(LayerSchedule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.target:
+        if not self.target >= 1:  # NaN fails too
             raise UsageError(f"unified: target must be at least 1, not {self.target!r}")
         kept_layers(self.num_layers, self.target, self.selection)
 

@@ -115,10 +115,10 @@ class Backbone:
     def run_body(self, input_ids: Tensor, position_ids: Tensor, cache=None) -> Tensor:
         """Embedding, gated layers and final norm: hidden states [batch, columns, width].
 
-        To be called with gates on: they hand each layer its attention mask, so the body gets a placeholder that keeps it
-        from building one of its own.
+        To be called with gates on: they hand each layer its attention mask, so the body gets a placeholder that keeps
+        it from building one of its own.
         """
-        kwargs = {name: position_ids for name in self._positions}
+        kwargs = dict.fromkeys(self._positions, position_ids)
         kwargs["attention_mask"] = self._placeholder if self._dense_mask else None
         kwargs[self._cache_argument] = cache
         return self.body(input_ids=input_ids, use_cache=cache is not None, **kwargs)[0]

@@ -1,6 +1,7 @@
 """Built-in models: made from a config, trained on a task by this project.
 
-Sizes are chosen so that a whole comparison fits two CPU cores: a vocabulary of 2,048 leaves the layers most of the work.
+Sizes are chosen so that a whole comparison fits two CPU cores: a vocabulary of 2,048 leaves the layers most of the
+work.
 """
 
 from __future__ import annotations

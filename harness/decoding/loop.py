@@ -38,7 +38,7 @@ def decode(
         force_length: ignore EOS, so that every row has `max_new_tokens`.
         temperature, top_p, seed: 0 is greedy; else each row draws from its own seed (`seed` + row, or one a row).
 
-    Raises UsageError for input that does not fit the model or method, MissingKV if a closed method's layers open a hole.
+    Raises UsageError for input that does not fit the model or method, MissingKV if a closed method opens a hole.
     """
     _check_fit(backbone, method, max_new_tokens)
     prompts = left_padded(input_ids.to(backbone.device), attention_mask, backbone.pad_id)
