@@ -22,6 +22,7 @@ from typing import ClassVar
 
 from harness import Example, Task
 from harness.errors import UsageError, unknown
+from harness.hub import hub_answers
 from harness.task import hash_examples
 
 from . import hub
@@ -56,7 +57,7 @@ class SourcedTask(Task):
         """The local folder or file, or `hub`, or `stand-in`: decided once, so that all splits have one source."""
         if self._place is None:
             local = find_local(self)
-            self._place = local or ("hub" if self.hub_files and hub.answers() else "stand-in")
+            self._place = local or ("hub" if self.hub_files and hub_answers() else "stand-in")
         return self._place
 
     @property
@@ -115,7 +116,7 @@ class SourcedTask(Task):
 
     def _load(self, split: str) -> list[Example]:
         if self.place == "hub":
-            return self.examples(self.from_hub(hub.load(self.hub_files, split, self.label)))
+            return self.examples(self.from_hub(hub.load(self.hub_files[split], split, self.label)))
         if self.place == "stand-in":
             return self.examples(self.stand_in(split))
         files = self.local_files(split)

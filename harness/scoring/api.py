@@ -8,12 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..errors import UsageError
-from .names import METRICS, check_metrics
+from .names import METRICS, Unavailable, check_metrics
 from .words import check_script
-
-
-class Unavailable(Exception):
-    """A metric that cannot be computed here; the message is the reason."""
 
 
 class Score(NamedTuple):
@@ -36,17 +32,19 @@ def score(
     metrics: Iterable[str],
     language: str = "en",
     per_example: bool = False,
+    sources: Sequence[str] | None = None,
 ) -> dict[str, float | list[float] | None]:
     """{metric: value} of `outputs` against `references`, one list of references an output.
 
     BLEU, chrF and ROUGE are on 0-100. An empty output is kept and scored 0. With `per_example` the values are lists,
-    one number an output. A metric that is unavailable here has the value None, with a warning that says why.
+    one number an output. `sources` are asked by COMET only. A metric that is unavailable here has the value
+    None, with a warning that says why.
 
     Raises UsageError for unknown metrics, unequal or transposed lists, and references in another script than the
     language's.
     """
     result = {}
-    for name, statistics in _all_statistics(outputs, references, metrics, language).items():
+    for name, statistics in all_statistics(outputs, references, metrics, language, sources).items():
         if isinstance(statistics, Unavailable):
             warnings.warn(f"metric {name!r} is unavailable: {statistics}", stacklevel=2)
             result[name] = None
@@ -62,12 +60,13 @@ def score_with_intervals(
     language: str = "en",
     seed: int = 0,
     resamples: int = 1000,
+    sources: Sequence[str] | None = None,
 ) -> dict[str, Score]:
     """{metric: Score}: the values of `score` with seeded 95 % percentile-bootstrap intervals over examples."""
     from .statistics import interval
 
     result = {}
-    for name, statistics in _all_statistics(outputs, references, metrics, language).items():
+    for name, statistics in all_statistics(outputs, references, metrics, language, sources).items():
         if isinstance(statistics, Unavailable):
             result[name] = Score(None, reason=str(statistics))
         else:
@@ -76,18 +75,19 @@ def score_with_intervals(
     return result
 
 
-def _all_statistics(outputs, references, metrics, language) -> dict:
+def all_statistics(outputs, references, metrics, language, sources=None) -> dict:
+    """{metric: Statistics, or the Unavailable that says why there are none}, after checking every input."""
     names = check_metrics(metrics)
     check_lists(outputs, references)
     check_script(references, language)
-    return {name: metric_statistics(name, outputs, references, language) for name in names}
+    return {name: _statistics(name, outputs, references, language, sources) for name in names}
 
 
-def metric_statistics(name: str, outputs, references, language: str):
-    """The `Statistics` of one metric, or the `Unavailable` that says why there are none."""
+def _statistics(name: str, outputs, references, language: str, sources):
     module = importlib.import_module(f".{METRICS[name].module}", __package__)
+    extra = {"sources": sources} if name == "comet" else {}
     try:
-        return module.statistics(name, outputs, references, language)
+        return module.statistics(name, outputs, references, language, **extra)
     except Unavailable as reason:
         return reason
 

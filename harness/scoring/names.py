@@ -8,6 +8,10 @@ from typing import NamedTuple
 from ..errors import UsageError, unknown
 
 
+class Unavailable(Exception):
+    """A metric that cannot be computed here; the message is the reason."""
+
+
 class MetricInfo(NamedTuple):
     """`module` of this package computes it; `scale` is the range of its values."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import zip_longest
 
 import numpy as np
@@ -16,19 +17,26 @@ CHRF_ORDER, BETA = 6, 2
 
 def statistics(name: str, outputs: Sequence[str], references: Sequence[Sequence[str]], language: str) -> Statistics:
     """`bleu`, `e2e_bleu` (lower case) or `chrf`."""
+    tokenizer = "13a" if name == "e2e_bleu" else bleu_tokenizer(language)
+    metric = _prepared(name, tokenizer, tuple(map(tuple, references)))
+    rows = np.array(metric._extract_corpus_statistics(list(outputs), None), dtype=float)
+    signature = str(metric.get_signature())
+    return (
+        Statistics(rows, chrf_value, signature)
+        if name == "chrf"
+        else Statistics(rows, bleu_value, signature, sentence_bleu)
+    )
+
+
+@lru_cache(maxsize=4)
+def _prepared(name: str, tokenizer: str, references: tuple[tuple[str, ...], ...]):
+    """sacreBLEU's metric with the references cut into n-grams; methods on one test set share them."""
     from sacrebleu.metrics import BLEU, CHRF
 
+    columns = list(zip_longest(*references))  # one list a reference number, None where an example has no more
     if name == "chrf":
-        return _statistics(CHRF(char_order=CHRF_ORDER, beta=BETA), outputs, references, chrf_value)
-    lower = name == "e2e_bleu"
-    metric = BLEU(lowercase=lower, tokenize="13a" if lower else bleu_tokenizer(language), force=True)
-    return _statistics(metric, outputs, references, bleu_value, sentence_bleu)
-
-
-def _statistics(metric, outputs, references, combine, each=None) -> Statistics:
-    columns = list(zip_longest(*references))  # sacreBLEU wants one list a reference number, None where there is none
-    rows = metric._extract_corpus_statistics(list(outputs), columns)
-    return Statistics(np.array(rows, dtype=float), combine, str(metric.get_signature()), each)
+        return CHRF(char_order=CHRF_ORDER, beta=BETA, references=columns)
+    return BLEU(lowercase=name == "e2e_bleu", tokenize=tokenizer, force=True, references=columns)
 
 
 def bleu_value(sums: np.ndarray) -> np.ndarray:

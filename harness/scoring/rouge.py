@@ -16,26 +16,42 @@ from functools import lru_cache
 
 import numpy as np
 
+from .lcs import lcs_length
 from .statistics import Statistics, mean_of
-from .words import LINE_MARKS, UNSPACED, base_language, words
+from .words import UNSPACED, base_language, split_sentences, with_newlines, words
 
 _WORD = re.compile(r"[^\W_]+")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|(?<=[。！？])")
 
 
 def statistics(name: str, outputs: Sequence[str], references: Sequence[Sequence[str]], language: str) -> Statistics:
     """One of the ROUGE scores, in per cent."""
-    from rouge_score.rouge_scorer import RougeScorer
-
     tokenizer, label = _tokenizer(base_language(language))
-    scorer = RougeScorer([name], tokenizer=tokenizer)
-    pair = line_pair if name == "rougeLsum" else flat_pair
+    pair_score = _longest_subsequence(tokenizer) if name == "rougeL" else _library(name, tokenizer)
     values = [
-        max(scorer.score(*pair(reference, output))[name].fmeasure for reference in group)
+        max(pair_score(reference, output) for reference in group)
         for output, group in zip(outputs, references, strict=True)
     ]
     lines = "|lines:newline,<n>,<q>,else sentences if the other has lines" if name == "rougeLsum" else ""
     return mean_of(100 * np.array(values), f"{name}|f1|best reference|tok:{label}{lines}|rouge-score:{_version()}")
+
+
+def _library(name: str, tokenizer: _Tokenizer) -> Callable[[str, str], float]:
+    """F1 of a reference and an output by rouge-score."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer([name], tokenizer=tokenizer)
+    pair = line_pair if name == "rougeLsum" else flat_pair
+    return lambda reference, output: scorer.score(*pair(reference, output))[name].fmeasure
+
+
+def _longest_subsequence(tokenizer: _Tokenizer) -> Callable[[str, str], float]:
+    """The same for ROUGE-L, where the package's Python table is ten times as slow: E2E has 4,700 references."""
+
+    def f1(reference: str, output: str) -> float:
+        one, two = (tokenizer.tokenize(text) for text in flat_pair(reference, output))
+        return 2 * lcs_length(one, two) / max(len(one) + len(two), 1)
+
+    return f1
 
 
 def flat_pair(reference: str, output: str) -> tuple[str, str]:
@@ -49,18 +65,6 @@ def line_pair(reference: str, output: str) -> tuple[str, str]:
     if ("\n" in reference) == ("\n" in output):
         return reference, output
     return tuple(text if "\n" in text else "\n".join(split_sentences(text)) for text in (reference, output))
-
-
-def with_newlines(text: str) -> str:
-    """The text with `<n>`, `<q>` and other line ends as newlines."""
-    for mark in LINE_MARKS:
-        text = text.replace(mark, "\n")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences by their end marks: a full stop, question or exclamation mark before white space."""
-    return [part for part in _SENTENCE_END.split(text) if part.strip()]
 
 
 def _tokenizer(language: str) -> tuple[_Tokenizer, str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from ..errors import UsageError
 
@@ -11,6 +14,7 @@ UNSPACED = {"zh", "ja", "th", "lo", "km", "my"}  # written without spaces: a cha
 LATIN = {"en", "de", "fr", "ro", "es", "it", "nl", "pt", "cs", "pl", "sv", "da", "fi", "hu", "tr", "et", "lt", "lv"}
 BLEU_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 LINE_MARKS = ("<n>", "<q>")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|(?<=[。！？])")
 
 
 def base_language(language: str) -> str:
@@ -26,6 +30,21 @@ def bleu_tokenizer(language: str) -> str:
     return BLEU_TOKENIZERS.get(base_language(language), "13a")
 
 
+@lru_cache(maxsize=4)
+def lower_cutter(tokenizer: str) -> Callable[[str], str]:
+    """Lower-cases a text and cuts it with one of sacreBLEU's tokenizers, into tokens joined by spaces."""
+    from sacrebleu.metrics import BLEU
+
+    return BLEU(lowercase=True, tokenize=tokenizer, force=True)._preprocess_segment
+
+
+def ngrams(tokens: Sequence[str], order: int) -> Counter:
+    """All n-grams of up to `order` tokens, with their counts."""
+    return Counter(
+        tuple(tokens[start : start + n]) for n in range(1, order + 1) for start in range(len(tokens) - n + 1)
+    )
+
+
 def words(text: str, language: str) -> list[str]:
     """Words between white space; in languages written without spaces every character of such a script is a word."""
     if base_language(language) not in UNSPACED:
@@ -35,11 +54,19 @@ def words(text: str, language: str) -> list[str]:
 
 def is_unspaced(character: str) -> bool:
     """Whether a character belongs to a script written without spaces (or is its full-width punctuation)."""
-    return (
-        ord(character) >= 0x0E00
-        and unicodedata.east_asian_width(character) in "WF"
-        or "\u0e00" <= character <= "\u109f"
-    )
+    return "\u0e00" <= character <= "\u109f" or unicodedata.east_asian_width(character) in ("W", "F")
+
+
+def with_newlines(text: str) -> str:
+    """The text with `<n>`, `<q>` and other line ends as newlines."""
+    for mark in LINE_MARKS:
+        text = text.replace(mark, "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences by their end marks: a full stop, question or exclamation mark before white space."""
+    return [part for part in _SENTENCE_END.split(text) if part.strip()]
 
 
 def check_script(references: Sequence[Sequence[str]], language: str) -> None:
@@ -50,6 +77,9 @@ def check_script(references: Sequence[Sequence[str]], language: str) -> None:
     letters = latin = 0
     for group in references:
         for text in group:
+            if text.isascii():  # nearly always, and counting is slow
+                letters, latin = letters + len(text), latin + len(text)
+                continue
             for character in text:
                 if character.isalpha():
                     letters += 1
