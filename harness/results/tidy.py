@@ -76,7 +76,7 @@ def _rows(root: Path) -> Iterator[dict]:
 
 def _run_columns(config: dict) -> dict:
     row = {name: config.get(name) for name in ("run_id", *FROM_CONFIG, *FROM_SETTING)}
-    return {**row, **_model_columns(config["model"]), **_method_columns(config["method"])}
+    return {**row, **_model_columns(config.get("model")), **_method_columns(config["method"])}
 
 
 def _timing_columns(group: dict, entry: dict, configs: dict[str, dict]) -> dict:
@@ -88,8 +88,9 @@ def _timing_columns(group: dict, entry: dict, configs: dict[str, dict]) -> dict:
     return {**row, **_model_columns(group["model"]), **_method_columns(entry["method"])}
 
 
-def _model_columns(model: dict) -> dict:
-    return {"model": model["name"], "params": model.get("params"), "num_layers": model.get("num_layers")}
+def _model_columns(model: dict | None) -> dict:
+    model = model or {}  # a trivial output has none
+    return {"model": model.get("name"), "params": model.get("params"), "num_layers": model.get("num_layers")}
 
 
 def _method_columns(method: dict) -> dict:

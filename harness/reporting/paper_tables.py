@@ -1,0 +1,250 @@
+"""The tables of a report as data: whose rows, which columns, what the paper printed, and why ours may differ.
+
+A column is one word: `task`, `model`, `method`, `target`, `checkpoint`; `param:NAME`; `metrics` (the task's quality
+metrics); a metric's name, or `NAME@B` for its value in the timing at batch size B; `paper:NAME` for a published figure.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .equal_speed import equal_speed_tables
+from .points import FLOOR, REFERENCE, Panel, Point, Value, slug
+from .table import Cell, Column, Table, mark_best
+from .words import metric, panel_title, source_title, target_title, task_title
+
+SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_layers_std", "speedup_reads", "speedup_predicted",
+          "speedup_wall", "speedup_total")  # fmt: skip
+UNREAD = "The paper's own table could not be read, so no figure of it stands here. "
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One kind of table. `each`: a table for every panel, else one over all panels that have one of `needs`."""
+
+    id: str
+    title: str
+    columns: tuple[str, ...]
+    methods: tuple[str, ...] | None = None  # None: all
+    needs: tuple[str, ...] = ()  # methods of which one must be there
+    tasks: tuple[str, ...] | None = None
+    note: str = ""
+    each: bool = True
+    drop_empty: bool = False
+    paper: Callable[[Point], dict | None] | None = None
+    paper_rows: Callable[[Panel], list[dict]] | None = None
+
+
+@cache
+def published(name: str) -> tuple[dict, ...]:
+    """Rows of published/NAME.csv: figures copied from papers, numbers as floats, empty cells as None."""
+    path = Path(__file__).parent / "published" / f"{name}.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        return tuple({k: _parsed(v) for k, v in row.items()} for row in csv.DictReader(file))
+
+
+def _parsed(text: str) -> object:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return text
+
+
+def _unified_paper(point: Point) -> dict | None:
+    """Unified's published row: early exit stands for our dynamic one; its 5x beside our 5x or, with 12 layers, 6x."""
+    if point.task.split(":")[0] != "translation":
+        return None
+    target = 1 if point.method == REFERENCE else {6: 5}.get(point.target, point.target)
+    name = {"calm": "early_exit"}.get(point.method, point.method)
+    rows = published("unified_layer_skipping")
+    return next((r for r in rows if r["method"] == name and r["target_speedup"] == target), None)
+
+
+def _calm_rows(panel: Panel) -> list[dict]:
+    base = panel.config["task"].split(":")[0]
+    task = {"cnn_dm": "cnn_dm", "translation": "wmt"}.get(base)
+    rows = [r for r in published("calm") if r["task"] == task]
+    return [{"method": "calm (paper, T5, 8 layers)", "param:confidence": r["confidence"],
+             "param:guarantee": f"{r['guarantee']}, δ = {r['delta']:g}", "layers_mean": r["avg_layers"],
+             "speedup_wall@1": r["speedup"]} for r in rows]  # fmt: skip
+
+
+def _tgen_row(panel: Panel) -> list[dict]:
+    """The published E2E baseline, where the examples are the real ones."""
+    if panel.config["task"] != "e2e" or panel.config.get("source") == "stand-in":
+        return []
+    row = published("e2e_tgen")[0]
+    return [{"method": "TGen (published)", "e2e_bleu": row["bleu"] * 100, "e2e_nist": row["nist"],
+             "e2e_rougeL": row["rouge_l"] * 100, "e2e_cider": row["cider"]}]  # fmt: skip
+
+
+SPECS = (
+    Spec(
+        "quality", "Quality and layers", ("method", "target", "checkpoint", "metrics", "token_accuracy", "loss",
+        "output_tokens_mean", "truncated", "speedup_layers", "speedup_layers_batch", "speedup_layers_std"),
+        drop_empty=True, paper_rows=_tgen_row,
+        note="95 % intervals over examples. Bold: the best of the methods at one target.",
+    ),
+    Spec(
+        "cost", "Speed-ups, overhead and memory", ("method", "target", "checkpoint", "batch", *SPEEDS, "overhead_ms",
+        "tokens_per_s", "throughput_with_prompt", "kv_bytes_peak", "kv_bytes_mean"), drop_empty=True,
+        note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length.",
+    ),
+    Spec(
+        "skipdecode-main", "SkipDecode's main table: quality by target",
+        ("task", "method", "target", "metrics", "token_accuracy", "speedup_layers", "speedup_wall"),
+        methods=(REFERENCE, "skipdecode"), needs=("skipdecode",), each=False,
+        note=UNREAD + "It used OPT-350M to OPT-2.7B and other checkpoints and metrics than ours. The layer speed-up is "
+        "the paper's true speed-up: the prompt is left out. The clock's is at the smallest batch size that was timed.",
+    ),
+    Spec(
+        "unified-main", "Unified Layer Skipping's table: quality and throughput", ("method", "target", "metrics",
+        "throughput_with_prompt@1", "throughput_with_prompt@2", "throughput_with_prompt@8", "speedup_layers",
+        "paper:bleu", "paper:tokens_per_s_bs1", "paper:tokens_per_s_bs2", "paper:tokens_per_s_bs8"),
+        methods=(REFERENCE, "calm", "skipdecode", "unified"), needs=("unified",), paper=_unified_paper,
+        note="Paper: BLOOMZ-7B1, WMT22 average BLEU, one A100, tokens/s of prompt and output (batch 1, 2, 8); its 5x "
+        "stands beside our 6x where 5x cannot be met by whole layers. Model, data and machine differ from ours, so "
+        "compare orders and ratios, not figures.",
+    ),
+    Spec(
+        "calm-main", "CALM's table: layers and speed-up by confidence and guarantee", ("method", "target",
+        "param:confidence", "param:threshold", "param:guarantee", "layers_mean", "speedup_layers", "speedup_wall@1",
+        "metrics"), methods=("calm",), needs=("calm",), paper_rows=_calm_rows,
+        note="Paper: T5 1.1 with 8 + 8 layers, batch 1, TPUv3; an encoder-decoder, so its layer counts and clock "
+        "differ from ours.",
+    ),
+    Spec(
+        "speed-main", "SPEED's table: latency and quality by depth", ("task", "model", "depth", "method", "metrics",
+        "decode_ms_per_token", "speedup_wall", "acceptance_rate"), needs=("speed",), each=False,
+        note=UNREAD + "A layer speed-up does not describe SPEED, which runs as many layers or more.",
+    ),
+)  # fmt: skip
+
+
+def build(groups: Sequence[Panel]) -> list[Table]:
+    """Every table for which there are rows."""
+    return [table for spec in SPECS for table in _tables(spec, groups)] + equal_speed_tables(groups)
+
+
+def _tables(spec: Spec, groups: Sequence[Panel]) -> list[Table]:
+    fitting = [g for g in groups if not spec.needs or any(p.method in spec.needs for p in g.points)]
+    if spec.each:
+        return [_table(spec, [panel]) for panel in fitting]
+    return [_table(spec, fitting)] if fitting else []
+
+
+def _table(spec: Spec, groups: Sequence[Panel]) -> Table:
+    points = [p for panel in groups for p in ordered(panel) if spec.methods is None or p.method in spec.methods]
+    words = [w for column in spec.columns for w in _expanded(column, points)]
+    entries = _timed_entries(points) if "batch" in words else [(p, None) for p in points]
+    rows = mark_best([[_cell(spec, p, w, size) for w in words] for p, size in entries],
+                     [_rivals(p, size) for p, size in entries])  # fmt: skip
+    keys = [row_keys(p) for p, _ in entries]
+    for extra in spec.paper_rows(groups[0]) if spec.paper_rows else []:
+        rows.append([_paper_cell(extra.get(w), w) for w in words])
+        keys.append(keys[0] | {"method": extra["method"]})
+    kept = [i for i, w in enumerate(words) if not spec.drop_empty or any(_filled(row[i]) for row in rows)]
+    return Table(
+        f"{groups[0].slug}_{spec.id}" if spec.each else spec.id,
+        f"{spec.title}. {_places(groups)}",
+        [_column(words[i]) for i in kept],
+        [[row[i] for i in kept] for row in rows],
+        spec.note,
+        keys,
+    )
+
+
+def _timed_entries(points: Sequence[Point]) -> list[tuple[Point, int | None]]:
+    """A row a point and batch size, what may be compared next to each other; what was never timed stands without."""
+    entries = [(p, size) for p in points if p.method != FLOOR for size in _batches(p)]
+    return sorted(entries, key=lambda e: (e[0].method != REFERENCE, e[0].target or 0, e[1] or 0))
+
+
+def _places(groups: Sequence[Panel]) -> str:
+    if len(groups) == 1:
+        return panel_title(groups[0].config)
+    return "; ".join(sorted({source_title(g.config.get("source")) for g in groups}))
+
+
+def ordered(panel: Panel) -> list[Point]:
+    """Reference first, then by target and method, floors last."""
+    rank = {REFERENCE: 0, FLOOR: 2}
+    return sorted(panel.points, key=lambda p: (rank.get(p.method, 1), p.target or 0, p.label, p.variant))
+
+
+def row_keys(point: Point) -> dict:
+    """What a reader may filter a row by."""
+    return {"task": task_title(point.task), "method": point.method, "model": point.model or FLOOR}
+
+
+def _expanded(column: str, points: Sequence[Point]) -> list[str]:
+    if column != "metrics":
+        return [column]
+    return list(dict.fromkeys(m for p in points for m in p.metrics))
+
+
+def _batches(point: Point) -> list[int | None]:
+    return sorted({t.batch_size for t in point.timings}) or [None]
+
+
+def _rivals(point: Point, batch_size: int | None) -> tuple | None:
+    """Rows among which the best is sought: the methods at one target, on one task, model and batch size."""
+    if point.method in (REFERENCE, FLOOR) or point.target is None:
+        return None
+    return (point.task, point.model, point.target, point.checkpoint, batch_size)
+
+
+def _cell(spec: Spec, point: Point, word: str, batch_size: int | None) -> Cell:
+    if word in WORDS:
+        return Cell(WORDS[word](point))
+    if word == "batch":
+        return Cell(*([str(batch_size)] if batch_size else []))
+    if word.startswith("param:"):
+        value = point.params.get(word[6:])
+        return Cell(*([f"{value:.4g}" if isinstance(value, float) else str(value)] if value is not None else []))
+    if word.startswith("paper:"):
+        return _paper_cell((spec.paper(point) or {}).get(word[6:]), word)
+    name, _, size = word.partition("@")
+    value = point.get(name, int(size) if size else batch_size)
+    return Cell(value=value or point.get(name) if batch_size and name not in _timed(point) else value, name=name)
+
+
+def _timed(point: Point) -> set[str]:
+    return {name for timing in point.timings for name in timing.values}
+
+
+def _paper_cell(value: object, word: str) -> Cell:
+    if isinstance(value, float):
+        return Cell(value=Value(value), name=_paper_name(word))
+    return Cell(str(value)) if value else Cell()
+
+
+def _paper_name(word: str) -> str:
+    return word.removeprefix("paper:").partition("@")[0]
+
+
+def _column(word: str) -> Column:
+    if word in WORDS or word == "batch" or word.startswith("param:"):
+        return Column(word.removeprefix("param:"))
+    name, _, size = word.removeprefix("paper:").partition("@")
+    title = metric(name).title
+    paper = "paper: " if word.startswith("paper:") else ""
+    return Column(paper + title + (f", batch {size}" if size else ""), _paper_name(word))
+
+
+def _filled(cell: Cell) -> bool:
+    return bool(cell.value) if cell.name else cell.text != Cell().text
+
+
+WORDS: dict[str, Callable[[Point], str]] = {
+    "task": lambda p: task_title(p.task),
+    "model": lambda p: p.model,
+    "depth": lambda p: str(p.num_layers),
+    "method": lambda p: f"floor: {p.variant}" if p.method == FLOOR else p.label or p.method,
+    "target": lambda p: target_title(p.target),
+    "checkpoint": lambda p: slug(Path(p.checkpoint).name) or Cell().text,
+}

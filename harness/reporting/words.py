@@ -1,0 +1,113 @@
+"""How metrics, tasks and numbers are written in tables, plots and the report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .points import Value
+
+MISSING = "–"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """Name and unit for people, digits to show, a factor for the unit, and which way is better (1, -1, 0)."""
+
+    title: str
+    digits: int = 2
+    better: int = 1
+    scale: float = 1.0
+
+
+METRICS = {
+    "e2e_bleu": Metric("E2E BLEU", 1),
+    "bleu": Metric("BLEU", 1),
+    "chrf": Metric("chrF2", 1),
+    "rouge1": Metric("ROUGE-1", 1),
+    "rouge2": Metric("ROUGE-2", 1),
+    "rougeL": Metric("ROUGE-L", 1),
+    "rougeLsum": Metric("ROUGE-Lsum", 1),
+    "e2e_rougeL": Metric("E2E ROUGE-L", 1),
+    "nist": Metric("NIST"),
+    "e2e_nist": Metric("E2E NIST"),
+    "cider": Metric("CIDEr"),
+    "e2e_cider": Metric("E2E CIDEr"),
+    "length_ratio": Metric("length ratio", 2, 0),
+    "empty": Metric("empty outputs", 0, -1),
+    "repetition": Metric("repetition", 3, -1),
+    "token_accuracy": Metric("token accuracy", 3),
+    "loss": Metric("loss (nats/token)", 3, -1),
+    "truncated": Metric("prompts cut", 0, 0),
+    "output_tokens_mean": Metric("output tokens", 1, 0),
+    "speedup_layers": Metric("layer speed-up", 2),
+    "speedup_layers_batch": Metric("layer speed-up of the batch", 2),
+    "speedup_layers_std": Metric("std of layer speed-up", 2, -1),
+    "speedup_reads": Metric("weight-read speed-up", 2),
+    "speedup_wall": Metric("wall-clock speed-up", 2),
+    "speedup_total": Metric("end-to-end speed-up", 2),
+    "speedup_predicted": Metric("predicted speed-up", 2),
+    "speedup_bound": Metric("head-aware bound", 2),
+    "tokens_per_s": Metric("tokens/s", 0),
+    **{f"tokens_per_s_bs{size}": Metric(f"tokens/s, batch {size}", 0) for size in (1, 2, 8)},
+    "throughput_with_prompt": Metric("tokens/s with prompt", 0),
+    "decode_ms_per_token": Metric("ms/token", 2, -1),
+    "prefill_ms": Metric("prefill (ms)", 1, -1),
+    "overhead_ms": Metric("overhead (ms/token)", 3, -1),
+    "kv_bytes_peak": Metric("peak KV (KiB)", 0, -1, 1 / 1024),
+    "kv_bytes_mean": Metric("mean KV (KiB)", 0, -1, 1 / 1024),
+    "layers_mean": Metric("mean layers a token", 2, -1),
+    "acceptance_rate": Metric("guesses accepted", 3),
+}
+TASKS = {"e2e": "E2E", "reddit_tldr": "Reddit TL;DR", "cnn_dm": "CNN/DailyMail", "translation": "Translation"}
+
+
+def metric(name: str) -> Metric:
+    """How a metric is written; an unknown one under its own name."""
+    return METRICS.get(name) or Metric(name.replace("_", " "), 3)
+
+
+def task_title(task: str) -> str:
+    """The task for people: `translation:de-en` is `Translation de-en`."""
+    base, _, variant = task.partition(":")
+    return " ".join([TASKS.get(base, base), variant]).strip()
+
+
+def source_title(source: str | None) -> str:
+    """Where the examples came from; stand-ins loudly."""
+    return {"stand-in": "STAND-IN DATA (made up, not the real task)", "local": "local data", "hub": "hub data"}.get(
+        source or "", f"{source} data"
+    )
+
+
+def number(value: float | None, name: str) -> str:
+    """A value in the metric's unit and digits; a missing one is a dash."""
+    how = metric(name)
+    return MISSING if value is None else f"{value * how.scale:.{how.digits}f}"
+
+
+def with_interval(value: Value, name: str) -> str:
+    """`70.8 [69.1, 72.4]`, plus the range over seeds where there are several."""
+    text = number(value.value, name)
+    if value.low is not None and value.high is not None and value.low != value.high:
+        text += f" [{number(value.low, name)}, {number(value.high, name)}]"
+    seeds = [number(bound, name) for bound in value.seeds or ()]
+    return text + (f" (seeds {seeds[0]}–{seeds[1]})" if len(set(seeds)) > 1 else "")
+
+
+def target_title(target: float | None) -> str:
+    """`2x`, or a dash for a method without a target."""
+    return MISSING if target is None else f"{target:g}x"
+
+
+def model_title(model: dict | None) -> str:
+    """`mini-opt (12 layers, 2.7 M parameters)`."""
+    model = model or {}
+    params = model.get("params")
+    size = f", {params / 1e6:.3g} M parameters" if params else ""
+    return f"{model.get('name', MISSING)} ({model.get('num_layers', '?')} layers{size})"
+
+
+def panel_title(config: dict) -> str:
+    """Task, model, source and n of a panel in one line."""
+    parts = [task_title(config["task"]), model_title(config.get("model")), source_title(config.get("source"))]
+    return " · ".join([*parts, f"n = {config.get('n')}"])

@@ -1,0 +1,145 @@
+"""A made-up results folder as a suite leaves it: every method, two tasks, timings at four batch sizes; no model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from results_fixtures import LAYERS, metric, record, run_config
+
+from harness.results import Store, write_results_csv
+
+N, STEPS = 48, 24
+QUALITY = {"skipdecode": 0.96, "unified": 0.98, "calm": 0.9, "multi_layer": 0.82, "random_skip": 0.55}
+TASKS = {"e2e": ("stand-in", ["e2e_bleu", "rougeL"], 66.0), "translation:de-en": ("local", ["bleu", "chrf"], 31.0)}
+TARGETS = (2, 4, 6)
+
+
+def plan(method: str, target: float) -> dict | None:
+    """Layers by step; None for the early exit."""
+    keep = round(LAYERS / target)
+    if method == "calm":
+        return None
+    if method == "full":
+        steps = [list(range(LAYERS))] * STEPS
+    elif method == "skipdecode":
+        budgets = np.linspace(min(2 * keep - 1, LAYERS), 1, STEPS).round().astype(int)
+        steps = [[0, *range(LAYERS - b + 1, LAYERS)] for b in budgets.tolist()]
+    elif method == "multi_layer":
+        steps = [list(range(keep))] * STEPS
+    else:
+        steps = [sorted({int(i * (LAYERS - 1) / max(keep - 1, 1)) for i in range(keep)})] * STEPS
+    return {"prompt": list(range(LAYERS)), "steps": steps}
+
+
+def records(method: str, target: float, rng: np.random.Generator) -> list[dict]:
+    """Examples of different lengths, with the layers each step needed."""
+    rows = []
+    schedule = plan(method, target)
+    for i in range(N):
+        steps = int(rng.integers(8, STEPS + 1))
+        if schedule:
+            needed = [len(layers) for layers in schedule["steps"][:steps]]
+        else:
+            mean = LAYERS / target
+            needed = np.clip(rng.normal(mean, mean / 3, steps).round(), 1, LAYERS).astype(int).tolist()
+        text = f'{method} <b>says</b> & "{i}" | 🍕'
+        rows.append({**record(i, i // 8, text, steps), "layers_needed": needed, "layers_run": needed})
+        rows[-1]["tokens"] = list(range(steps + 1))
+        rows[-1]["length"] = steps + 1
+    return rows
+
+
+def quality_of(method: str, target: float, top: float) -> float:
+    return top if method == "full" else top * QUALITY[method] ** (target - 1)
+
+
+def add_run(store: Store, task: str, method: str, target: float | None, seed: int = 0, **changes) -> str:
+    """One finished quality run; returns its id."""
+    source, metrics, top = TASKS[task]
+    run_id = f"{task}-{method}-{target}-{seed}".replace(":", "-")
+    rng = np.random.default_rng([seed, *run_id.encode()])
+    rows = records(method, target or 1, rng)
+    main = quality_of(method, target or 1, top)
+    layers = LAYERS * sum(len(r["layers_needed"]) for r in rows) / sum(sum(r["layers_needed"]) for r in rows)
+    params = {"confidence": "state", "threshold": 0.9, "tau": 0.0} if method == "calm" else {}
+    config = run_config(
+        run_id, N, task=task, source=source, metrics=metrics, seed=seed, batch_size=8, plan=plan(method, target or 1),
+        method={"name": method, "variant": "", "params": params, "target": target}, **changes,
+    )  # fmt: skip
+    run = store.open_run(run_id, config)
+    for first in range(0, N, 8):
+        run.append(rows[first : first + 8])
+    sample = rng.normal(main, 12, N)
+    values = {
+        metrics[0]: metric(main, 1.8), metrics[1]: metric(main * 0.9, 1.2), "speedup_layers": metric(layers, 0.02),
+        "speedup_layers_batch": metric(1 + (layers - 1) * (0.5 if method == "calm" else 1)),
+        "speedup_layers_std": metric(0.3 if method == "calm" else 0.02), "token_accuracy": metric(main / 100 + 0.1),
+        "loss": metric(2.0 - main / 100), "output_tokens_mean": metric(17.0), "truncated": metric(0),
+        "meteor": metric(None, note="unavailable: no hub"),
+    }  # fmt: skip
+    loss = [2.5 * math.exp(-i / 9) + 0.4 * (target or 1) ** 0.5 for i in range(STEPS)]
+    run.finish(values, per_example={metrics[0]: sample - sample.mean() + main}, loss_by_position=loss)
+    return run_id
+
+
+def add_timing(store: Store, task: str, batch_size: int, jobs: list[tuple[str, float | None]]) -> None:
+    """All methods at one batch size."""
+    entries = []
+    for method, target in jobs:
+        ideal = target or 1
+        fading = 1 / batch_size**0.35 if method == "calm" else 1.0
+        batch_layers = 1 + (ideal - 1) * fading
+        wall = 1 + (batch_layers - 1) * 0.86
+        values = {
+            "speedup_wall": metric(wall, 0.04 * wall), "tokens_per_s": metric(90 * batch_size**0.8 * wall, 3.0),
+            "throughput_with_prompt": metric(150 * batch_size**0.8 * wall, 5.0), "speedup_layers": metric(ideal),
+            "decode_ms_per_token": metric(11 / wall, 0.2), "prefill_ms": metric(12.0),
+            "overhead_ms": metric(0.4 / ideal), "speedup_layers_batch": metric(batch_layers),
+            "speedup_bound": metric(wall * 1.06),
+            "speedup_total": metric(wall * 0.93), "kv_bytes_peak": metric(400_000 * batch_size / (ideal**0.5)),
+            "kv_bytes_mean": metric(250_000 * batch_size / (ideal**0.5)),
+        }  # fmt: skip
+        run_id = f"{task}-{method}-{target}-0".replace(":", "-")
+        entries.append({"method": {"name": method, "variant": "", "params": {}, "target": target}, "checkpoint": "own",
+                        "run_id": run_id, "values": values, "raw": {}})  # fmt: skip
+    setting = {k: run_config()[k] for k in ("suite", "dtype", "device", "threads", "attention", "decoding", "model")}
+    group = {
+        **setting,
+        "task": task,
+        "source": TASKS[task][0],
+        "batch_size": batch_size,
+        "seed": 0,
+        "new_tokens": STEPS,
+    }
+    store.write_timing(f"{task}-b{batch_size}".replace(":", "-"), {**group, "repeats": 5, "methods": entries})
+
+
+def add_floor(store: Store, task: str) -> None:
+    """A trivial output's row."""
+    source, metrics, top = TASKS[task]
+    run_id = f"{task}-floor".replace(":", "-")
+    method = {"name": "floor", "variant": "most frequent reference", "params": {}, "target": None}
+    config = run_config(
+        run_id, N, task=task, source=source, metrics=metrics, method=method, model=None, checkpoint=None
+    )
+    run = store.open_run(run_id, config)
+    for first in range(0, N, 8):
+        run.append([record(i, first // 8) for i in range(first, first + 8)])
+    run.finish({metrics[0]: metric(top * 0.3, 1.0)})
+
+
+def fake_results(root: Path, tasks=tuple(TASKS), batch_sizes=(1, 2, 8, 32)) -> Path:
+    """The whole folder."""
+    jobs = [("full", None), *((m, t) for m in QUALITY for t in TARGETS)]
+    with Store(root) as store:
+        for task in tasks:
+            for method, target in jobs:
+                for seed in range(3) if method == "random_skip" else (0,):
+                    add_run(store, task, method, target, seed)
+            add_floor(store, task)
+            for size in batch_sizes:
+                add_timing(store, task, size, jobs)
+    write_results_csv(root)
+    return root

@@ -1,0 +1,128 @@
+"""The report as a whole: everything is made once, anew only when something changed, always the same bytes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reporting_fixtures import TASKS, N, add_run, fake_results
+
+from harness.errors import SkipbenchError, UsageError
+from harness.reporting import build_report
+from harness.reporting.plans import layer_shares
+from harness.reporting.points import load_points, panels
+from harness.results import Store
+
+PLOTS = {
+    *("achieved", "batch", "exits", "kv", "loss", "overhead", "plans", "throughput"),
+    *("speed-quality_layers", "speed-quality_wall"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    root = fake_results(tmp_path_factory.mktemp("fake"), tasks=("e2e",), batch_sizes=(1, 8))
+    build_report(root)
+    return root
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for kind in ("tables", "plots") for p in (root / kind).iterdir()}
+
+
+def test_every_plot_is_there_as_png_and_svg(folder):
+    names = {p.name for p in (folder / "plots").iterdir()}
+    assert names == {f"e2e_mini-opt_stand-in_{plot}.{kind}" for plot in PLOTS for kind in ("png", "svg")}
+    for path in (folder / "plots").glob("*.svg"):
+        assert b"dc:date" not in path.read_bytes()
+
+
+def test_unchanged_results_are_not_drawn_again(folder):
+    code = (
+        "import sys, time; start = time.perf_counter()\n"
+        "from harness.reporting import build_report\n"
+        f"files = build_report({str(folder)!r})\n"
+        "assert len(files) > 30 and all(f.is_file() for f in files)\n"
+        "assert not {'matplotlib', 'pandas', 'scipy', 'torch'} & set(sys.modules)\n"
+        "print(time.perf_counter() - start)"
+    )
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()} == before
+    assert float(done.stdout) < 2
+
+
+def test_the_same_results_give_the_same_bytes(folder):
+    before = snapshot(folder)
+    build_report(folder, only_if_changed=False)
+    assert snapshot(folder) == before
+
+
+def test_a_deleted_plot_comes_back_and_a_new_run_changes_the_tables(tmp_path):
+    with Store(tmp_path) as store:
+        add_run(store, "e2e", "full", None)
+        add_run(store, "e2e", "unified", 2)
+    files = build_report(tmp_path)
+    plot = next(f for f in files if f.suffix == ".svg")
+    plot.unlink()
+    mine = tmp_path / "plots" / "mine.png"
+    mine.write_bytes(b"a picture of the user's own")
+    build_report(tmp_path)
+    assert plot.is_file()
+    before = snapshot(tmp_path)
+    with Store(tmp_path) as store:
+        add_run(store, "e2e", "unified", 4)
+    build_report(tmp_path)
+    assert snapshot(tmp_path) != before and mine.is_file()
+
+
+def test_plots_that_no_longer_apply_are_removed(tmp_path):
+    with Store(tmp_path) as store:
+        run_id = add_run(store, "e2e", "calm", 2)
+        add_run(store, "e2e", "full", None)
+    assert any("exits" in f.name for f in build_report(tmp_path))
+    with Store(tmp_path) as store:
+        store.forget(run_id)
+    build_report(tmp_path)
+    assert not any("exits" in p.name for p in (tmp_path / "plots").iterdir())
+
+
+def test_layer_shares_of_a_plan_and_of_an_early_exit(folder):
+    points = panels(load_points(folder))[0].points
+    by = {(p.method, p.target): p for p in points}
+    shares = layer_shares(by["multi_layer", 4])
+    assert shares[:3].min() == 1 and shares[3:].max() == 0
+    calm = by["calm", 2]
+    rows = [r["layers_needed"] for r in calm.records()]
+    first = np.array([row[0] for row in rows])
+    assert len(rows) == N
+    assert np.allclose(layer_shares(calm)[:, 0], [(first > layer).mean() for layer in range(12)])
+
+
+def test_an_unfinished_folder_still_reports(tmp_path):
+    """Only `full` is done, and nothing was timed: tables yes, curves with one point, no exits."""
+    with Store(tmp_path) as store:
+        add_run(store, "e2e", "full", None)
+        store.open_run("unfinished", {"n": 3, "task": "e2e", "method": {"name": "x"}})
+    names = {f.name for f in build_report(tmp_path)}
+    assert "e2e_mini-opt_stand-in_quality.md" in names
+
+
+def test_no_results_and_corrupt_results_are_named(tmp_path):
+    with pytest.raises(UsageError, match="holds no results"):
+        build_report(tmp_path)
+    with Store(tmp_path) as store:
+        run_id = add_run(store, "e2e", "full", None)
+    (tmp_path / "runs" / run_id / "scores.json").write_text("{}}")
+    with pytest.raises(SkipbenchError, match=rf"{run_id}/scores\.json"):
+        build_report(tmp_path)
+
+
+def test_a_report_of_both_tasks_is_quick_enough(tmp_path):
+    start = time.process_time()
+    build_report(fake_results(tmp_path, batch_sizes=(1,)))
+    assert len(TASKS) == 2 and time.process_time() - start < 60  # a guard against quadratic work, not a benchmark

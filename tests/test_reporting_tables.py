@@ -1,0 +1,162 @@
+"""Tables: the right numbers, in three formats, with dashes for what is missing and nothing hidden."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+import sys
+
+import pytest
+from reporting_fixtures import QUALITY, TARGETS, fake_results
+from results_fixtures import metric as scored
+
+from harness.reporting import points
+from harness.reporting.curves import pareto
+from harness.reporting.equal_speed import at_speed, interpolated
+from harness.reporting.paper_tables import build, published
+from harness.reporting.points import Point, Value, load_points, panels
+from harness.reporting.table import Cell, Column, Table, mark_best, tex
+from harness.reporting.words import number, with_interval
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory):
+    return panels(load_points(fake_results(tmp_path_factory.mktemp("fake"), batch_sizes=(1, 8))))
+
+
+@pytest.fixture(scope="module")
+def tables(groups) -> dict[str, Table]:
+    return {table.id: table for table in build(groups)}
+
+
+def cells(table: Table) -> list[dict[str, str]]:
+    return [{c.heading: cell.shown for c, cell in zip(table.columns, row, strict=True)} for row in table.rows]
+
+
+def test_every_method_and_target_has_its_row_however_bad(tables):
+    rows = cells(tables["e2e_mini-opt_stand-in_quality"])
+    assert [r["method"] for r in rows].count("full") == 1
+    found = {(r["method"], r["target"]) for r in rows}
+    assert {(m, f"{t}x") for m in QUALITY for t in TARGETS} <= found
+    worst = next(r for r in rows if (r["method"], r["target"]) == ("random_skip", "6x"))
+    assert worst["E2E BLEU"].startswith("3.3 [1.5, 5.1]")
+    assert rows[-1]["method"] == "floor: most frequent reference" and rows[-1]["ROUGE-L"] == "–"
+
+
+def test_stand_in_data_is_named_in_every_title(tables):
+    for name, table in tables.items():
+        if "stand-in" in name:
+            assert "STAND-IN DATA" in table.title and "n = 48" in table.title
+    assert "STAND-IN" not in tables["translation-de-en_mini-opt_quality"].title
+
+
+def test_the_three_formats_hold_the_same_rows(tables):
+    for table in tables.values():
+        parsed = list(csv.reader(io.StringIO(table.csv())))
+        assert len(parsed) == 1 + len(table.rows) and len({len(row) for row in parsed}) == 1
+        assert table.markdown().count("\n|") == len(table.rows) + 2
+        assert table.latex().count(r" \\") == len(table.rows) + 1
+        assert r"\toprule" in table.latex() and table.latex().count("{") == table.latex().count("}")
+
+
+def test_best_is_bold_among_the_methods_of_one_target(tables):
+    table = tables["translation-de-en_mini-opt_quality"]
+    bleu = [c.heading for c in table.columns].index("BLEU")
+    bold = [row[0].shown for row in table.rows if row[bleu].best]
+    assert bold == ["unified"] * 3
+    assert "**30.4" in table.markdown() and r"\textbf{30.4" in table.latex()
+
+
+def test_ties_and_lone_rows_are_not_bold():
+    row = [Cell(value=Value(1.0), name="bleu")]
+    assert not any(cell.best for r in mark_best([row, row], ["a", "a"]) for cell in r)
+    assert not mark_best([row], ["a"])[0][0].best
+    low = [Cell(value=Value(0.5), name="loss")], [Cell(value=Value(0.7), name="loss")]
+    assert [r[0].best for r in mark_best(list(low), ["a", "a"])] == [True, False]
+
+
+def test_published_figures_stand_beside_ours(tables):
+    rows = cells(tables["translation-de-en_mini-opt_unified-main"])
+    by = {(r["method"], r["target"]): r for r in rows}
+    assert by["full", "–"]["paper: BLEU"] == "23.8"
+    assert by["unified", "2x"]["paper: tokens/s, batch 8"] == "503"
+    assert by["calm", "6x"]["paper: BLEU"] == "10.0"  # the paper's 5x
+    assert by["unified", "4x"]["paper: BLEU"] == "–"
+    stand_in = cells(tables["e2e_mini-opt_stand-in_unified-main"])
+    assert {r["paper: BLEU"] for r in stand_in} == {"–"}
+    calm = cells(tables["translation-de-en_mini-opt_calm-main"])
+    assert sum("paper" in r["method"] for r in calm) == 12
+    assert next(r for r in calm if r["target"] == "4x")["confidence"] == "state"
+
+
+def test_published_files_are_numbers():
+    assert published("calm")[0]["avg_layers"] == 5.73 and published("adaskip")[0]["method"] == "full"
+    assert published("unified_layer_skipping")[1]["tokens_per_s_bs2"] is None
+
+
+def point(method: str, speed: float, quality: float, target: float = 2, **config) -> Point:
+    run = {"task": "t", "metrics": ["bleu"], "checkpoint": "own", "seed": 0, "n": 10, "source": "local"}
+    run |= {"method": {"name": method, "target": target, "params": config.pop("params", {})}}
+    run |= {"model": {"name": "m", "num_layers": 12}, **config}
+    return Point(run, {"speedup_layers": Value(speed), "bleu": Value(quality, quality - 1, quality + 1)})
+
+
+def test_equal_speed_interpolates_but_never_extrapolates():
+    curve = [point("a", 2.0, 60), point("a", 4.0, 40)]
+    assert [w for _, w in at_speed(curve, 2.05)] == [1.0]
+    assert interpolated(at_speed(curve, 3.0), "bleu") == Value(50.0, 49.0, 51.0)
+    assert interpolated(at_speed(curve, 2.5), "bleu").value == 55.0
+    assert at_speed(curve, 1.5) is None and at_speed(curve, 4.5) is None and at_speed([], 2) is None
+
+
+def test_pareto_front():
+    spots = [(1, 5), (2, 5), (2, 4), (3, 1), (2.5, 0.5)]
+    assert pareto(spots) == {(2, 5), (3, 1)}
+
+
+def test_seeds_are_averaged_with_their_range_beside(groups):
+    merged = [p for p in groups[0].points if p.method == "random_skip"]
+    assert len(merged) == 3 and len(merged[0].runs) == 3
+    runs = [point("a", 2, 10.0), point("a", 2, 14.0, seed=1)]
+    value = points.merge_seeds(runs)[0].get("bleu")
+    assert value == Value(12.0, 11.0, 13.0, None, (10.0, 14.0))
+    assert with_interval(value, "bleu") == "12.0 [11.0, 13.0] (seeds 10.0–14.0)"
+
+
+def test_variants_of_a_method_get_curves_of_their_own():
+    kinds = [
+        point("calm", 2, 50, params={"confidence": c, "threshold": t}) for c, t in (("state", 0.9), ("softmax", 1))
+    ]
+    assert [p.label for p in points._named(kinds)] == ["calm confidence=state", "calm confidence=softmax"]
+    base = [point("unified", 2, 50), point("unified", 2, 40, checkpoint="base")]
+    assert [p.label for p in points._named(base)] == ["unified", "unified (base checkpoint)"]
+
+
+def test_missing_numbers_are_dashes():
+    assert number(None, "bleu") == "–" and with_interval(Value(), "bleu") == "–"
+    assert scored(None)["low"] is None
+    table = Table("t", "T", [Column("a", "bleu")], [[Cell(value=Value(None), name="bleu")]])
+    assert "| – |" in table.markdown() and "-- " in table.latex() and table.csv().splitlines()[1] == ",,"
+
+
+def test_latex_and_markdown_escape_what_they_would_obey():
+    assert tex("a_b & 5% {x} \\ [1] ~ ^ #$") == (
+        r"a\_b \& 5\% \{x\} \textbackslash{} {[}1{]} \textasciitilde{} \textasciicircum{} \#\$"
+    )
+    table = Table("t", "T", [Column("m")], [[Cell("a|b\nc")]])
+    assert "| a\\|b c |" in table.markdown()
+
+
+def test_this_room_imports_neither_torch_nor_matplotlib():
+    code = (
+        "import sys, harness.reporting; sys.exit(bool({'torch', 'matplotlib', 'pandas', 'scipy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_latex_has_no_bare_special_characters(tables):
+    for table in tables.values():
+        body = table.latex().split("{table}", 1)[1]
+        assert not re.search(r"(?<!\\)[_#$](?![a-z])", body.replace("$\\cdot$", "").replace("$-$", ""))
