@@ -36,6 +36,7 @@ class E2E(SourcedTask):
         "e2e_bleu of the whole test set equals the challenge's BLEU. e2e_nist, e2e_rougeL and e2e_cider differ from "
         "its scripts in the last digits (tokenizers). The training set is rebuilt from a tokenised copy."
     )
+    floors: ClassVar = {"copied source": lambda example: example.fields["mr"]}
     hub_files: ClassVar[dict[str, HubFile]] = {
         split: HubFile(*HUB, f"default/{split}/*.parquet") for split in ("train", "validation", "test")
     }

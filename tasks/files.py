@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,6 +22,8 @@ Row = Mapping[str, object]
 def read_rows(path: Path, columns: Sequence[str]) -> list[Row]:
     """The rows of a data file, each with at least `columns`, checked one by one.
 
+    `a|b` in `columns` asks for a column of either name.
+
     Raises UsageError naming the file, the row (counted from 1; in a CSV file the header is not counted) and what to do.
     A file whose checksum is known (see `known_sha256`) must have exactly that content.
     """
@@ -29,7 +31,9 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[Row]:
     read = _csv_rows if path.name.endswith(".csv") else _jsonl_rows
     rows = list(read(path, _text(path)))
     if not rows:
-        raise UsageError(f"data file {path} holds no rows; put at least one there, with the columns {_list(columns)}")
+        raise UsageError(
+            f"data file {path} holds no rows; put at least one there, with the columns {column_names(columns)}"
+        )
     for number, row in enumerate(rows, start=1):
         _check_row(path, number, row, columns)
     return rows
@@ -109,15 +113,16 @@ def _csv_rows(path: Path, text: str) -> Iterator[Row]:
 
 def _check_row(path: Path, number: int, row: Row, columns: Sequence[str]) -> None:
     for column in columns:
-        if column not in row:
+        present = [name for name in column.split("|") if name in row]
+        if not present:
             raise UsageError(
-                f"data file {path}, row {number}: no column {column!r}; it has {_list(row)}, "
-                f"needed are {_list(columns)}"
+                f"data file {path}, row {number}: no column {column_names([column])}; it has {column_names(row)}, "
+                f"needed are {column_names(columns)}"
             )
-        value = row[column]
+        value = row[present[0]]
         if not isinstance(value, str) and not _is_text_list(value):
             raise UsageError(
-                f"data file {path}, row {number}: column {column!r} must be text (or a list of texts), "
+                f"data file {path}, row {number}: column {present[0]!r} must be text (or a list of texts), "
                 f"not {type(value).__name__}"
             )
 
@@ -126,5 +131,6 @@ def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
 
 
-def _list(names: Sequence[str] | Row) -> str:
-    return ", ".join(map(repr, names)) or "none"
+def column_names(columns: Iterable[str]) -> str:
+    """Columns as errors show them; `a|b` stands for either."""
+    return ", ".join(" or ".join(map(repr, column.split("|"))) for column in columns) or "none"

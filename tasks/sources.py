@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,7 +26,8 @@ from harness.hub import hub_answers
 from harness.task import hash_examples
 
 from . import hub
-from .files import SUFFIXES, Row, check_sha256, file_sha256, read_rows
+from .files import SUFFIXES, Row, check_sha256, column_names, file_sha256, read_rows
+from .floors import most_frequent_reference
 
 CHECKOUT_DATA = Path(__file__).resolve().parent.parent / "data"
 SPLITS = ("train", "validation", "test")
@@ -40,6 +41,7 @@ class SourcedTask(Task):
     prompt_template: ClassVar[str]  # str.format over an example's fields
     hub_files: ClassVar[dict[str, hub.HubFile]] = {}  # split -> where it is on the hub
     sizes: ClassVar[dict[str, int]] = {}  # examples of the local data set, by split
+    floors: ClassVar[dict[str, Callable[[Example], str]]] = {}  # trivial outputs, see `floor_outputs`
     comparable: ClassVar[str] = ""  # which published numbers ours can be compared with
 
     def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
@@ -81,7 +83,7 @@ class SourcedTask(Task):
         """SHA-256 that changes whenever the examples of the split may; of the bytes, for local files."""
         if not isinstance(self.place, Path):
             return hash_examples(self.load(split))
-        digest = hashlib.sha256(self.label.encode())
+        digest = hashlib.sha256(f"{self.label} {split}".encode())
         for path in self.local_files(split):
             check_sha256(path)
             digest.update(file_sha256(path).encode())
@@ -96,23 +98,28 @@ class SourcedTask(Task):
         raise NotImplementedError
 
     def stems(self, split: str) -> tuple[str, ...]:
-        """Names, without suffix, of the files that make up a split."""
+        """Names, without suffix, of the files that make up a split in the local data set."""
         return (split,)
 
     def local_files(self, split: str) -> list[Path]:
-        """The local files behind a split; UsageError naming what to put where if one is missing."""
+        """The local files behind a split; UsageError naming what to put where if there are none."""
         if self.place.is_file():
             return [self.place]
-        return [self._local_file(stem) for stem in self.stems(split)]
-
-    def _local_file(self, stem: str) -> Path:
-        found = _with_suffix(self.place, stem)
+        found = split_files(self, self.place, split)
         if found is None:
             raise UsageError(
-                f"task {self.label!r}: no file {stem}{{{','.join(SUFFIXES)}}} in {self.place}; put one there, with the "
-                f"columns {', '.join(self.columns)}"
+                f"task {self.label!r}: {self.place} has no file for split {split!r}; put "
+                f"{' and '.join(self.stems(split))} ({', '.join(SUFFIXES)}) there, with the columns "
+                f"{column_names(self.columns)}"
             )
         return found
+
+    def floor_outputs(self, split: str) -> dict[str, list[str]]:
+        """Trivial outputs by floor name, one for each example of the split: a method must beat their scores."""
+        examples = self.load(split)
+        outputs = {name: [make(example) for example in examples] for name, make in self.floors.items()}
+        outputs["most frequent reference"] = [most_frequent_reference(self.load("train"))] * len(examples)
+        return outputs
 
     def _load(self, split: str) -> list[Example]:
         if self.place == "hub":
@@ -155,12 +162,21 @@ def _given(task: SourcedTask, data: Path) -> Path:
     problem = "has no data for" if data.exists() else "does not exist, so there is no data for"
     raise UsageError(
         f"--data {data} {problem} task {task.label!r}; put {names} (or .jsonl.gz, .csv) into {data / task.folder} or "
-        f"{data}, with the columns {', '.join(task.columns)}"
+        f"{data}, with the columns {column_names(task.columns)}"
     )
 
 
 def _holds(task: SourcedTask, folder: Path) -> bool:
-    return any(_with_suffix(folder, stem) for split in task.splits for stem in task.stems(split))
+    return any(split_files(task, folder, split) for split in task.splits)
+
+
+def split_files(task: SourcedTask, folder: Path, split: str) -> list[Path] | None:
+    """The files of a split in a folder: those of the local data set, else one named after the split; or None."""
+    for stems in (task.stems(split), (split,)):
+        found = [_with_suffix(folder, stem) for stem in stems]
+        if all(found):
+            return found
+    return None
 
 
 def _with_suffix(folder: Path, stem: str) -> Path | None:
