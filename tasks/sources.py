@@ -2,7 +2,8 @@
 
 Looked at in this order, the first that has the task's files wins and serves every split:
 
-1. `--data` (a folder or one file). If given, it must have them; anything else is an error.
+1. `--data` (a folder or one file). If given, it must have them; anything else is an error. `--data stand-in` asks for
+   the stand-in, whatever else there is.
 2. `$SKIPBENCH_DATA`. It must exist; a folder without this task's part is passed over.
 3. `data/` in the checkout.
 4. The Hugging Face hub, if it answers within seconds.
@@ -30,6 +31,7 @@ from .files import SUFFIXES, Row, check_sha256, column_names, file_sha256, read_
 from .floors import most_frequent_reference
 
 CHECKOUT_DATA = Path(__file__).resolve().parent.parent / "data"
+STAND_IN = "stand-in"
 SPLITS = ("train", "validation", "test")
 
 
@@ -58,7 +60,7 @@ class SourcedTask(Task):
     def place(self) -> Path | str:
         """The local folder or file, or `hub`, or `stand-in`: decided once, so that all splits have one source."""
         if self._place is None:
-            local = find_local(self)
+            local = STAND_IN if self.data == Path(STAND_IN) else find_local(self)
             self._place = local or ("hub" if self.hub_files and hub_answers() else "stand-in")
         return self._place
 

@@ -1,4 +1,4 @@
-"""Invented news: an article whose first sentences hold the facts, and three highlights, one a line."""
+"""Invented news: three facts among the first five sentences of an article, and as highlights, one a line."""
 
 from __future__ import annotations
 
@@ -86,16 +86,17 @@ def _row(random: Random) -> dict[str, str]:
     town, day, person, role = (random.choice(options) for options in (TOWNS, DAYS, PEOPLE, ROLES))
     (event, short_event), (effect, short_effect) = random.choice(EVENTS), random.choice(EFFECTS)
     (plan, short_plan), number = random.choice(PLANS), random.choice(NUMBERS)
-    facts = [
+    sentences = [
+        filler(random),
         f"{town} was a quiet place until {day}, when {event}, officials have confirmed.",
+        filler(random),
         f"According to the first reports, {effect.format(n=number)}.",
         f"Speaking outside the town hall, {person}, {role}, said that {plan}.",
     ]
-    article = " ".join(facts)
+    article = " ".join(sentences)
     wanted = random.randint(*WORDS)
     while len(article.split()) < wanted:
-        slots = {name: random.choice(options) for name, options in SLOTS.items()}
-        article += " " + random.choice(FILLER).format(**slots)
+        article += " " + filler(random)
     count = short_effect.format(n=number)
     highlights = (
         f"{short_event} in {town} on {day} .",
@@ -103,3 +104,8 @@ def _row(random: Random) -> dict[str, str]:
         f"{person}, {role}: {short_plan} .",
     )
     return {"article": article, "highlights": "\n".join(highlights)}
+
+
+def filler(random: Random) -> str:
+    """One sentence that carries no fact."""
+    return random.choice(FILLER).format(**{name: random.choice(options) for name, options in SLOTS.items()})
