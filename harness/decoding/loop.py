@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,6 +12,7 @@ from ..backbone import Backbone, PlanCache, gates
 from ..backbone.masked import additive, row_positions
 from ..errors import UsageError
 from ..method import EarlyExit, LayerSchedule, Method
+from .clock import read_clock
 from .output import DecodeOutput, Recorder, Timing
 from .prompts import PromptBatch, left_padded
 from .sampling import Sampling
@@ -114,15 +114,6 @@ def make_stepper(backbone: Backbone, method: Method, lengths: list[int], max_new
         return ScheduleStepper(backbone, method, cache, plan)
     cache = PlanCache(lengths, [longest + steps] * backbone.num_layers, backbone.device)
     return ExitStepper(backbone, method, cache, steps)
-
-
-def read_clock(device: torch.device) -> float:
-    """Seconds now, after everything queued on the device is done."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
-    return time.perf_counter()
 
 
 def _step_mask(cache: PlanCache, positions: Tensor, dtype: torch.dtype) -> Tensor | None:
