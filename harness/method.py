@@ -10,8 +10,9 @@ import dataclasses
 import hashlib
 import inspect
 import json
+import operator
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -44,6 +45,7 @@ class Method:
 
     name: ClassVar[str] = ""
     kv_policy: ClassVar[str] = "closed"
+    speed_parameters: ClassVar[tuple[str, ...]] = ()  # parameters that say how fast it is, in a target's stead
 
     def __post_init__(self) -> None:
         if self.num_layers < 1:
@@ -104,7 +106,8 @@ class EarlyExit(Method):
 
         `state.hidden`, `state.previous` are the hidden states [batch, width] after this layer and before it;
         `state.logits()` the head's logits [batch, vocabulary], computed on demand and counted; `state.step` counts
-        decode steps from 1 and `state.max_steps` is their maximum.
+        decode steps from 1 and `state.max_steps` is their maximum. `state.exit_classifier` [width + 1] are the weights
+        and bias of the checkpoint's classifier; `state.last_logits()` the last layer's, under `kv_policy = "oracle"`.
         """
         raise NotImplementedError(f"method {self.name!r} does not implement should_exit(layer, state)")
 
@@ -131,14 +134,22 @@ class Speculative(Method):
         return {"objective": "multi_exit"}
 
 
+def check_kv_policy(method: Method) -> None:
+    """Raise UsageError for a policy that does not exist or, `oracle`, means nothing for a schedule."""
+    policies = KV_POLICIES if isinstance(method, EarlyExit) else ("closed", "propagate")
+    if method.kv_policy not in policies:
+        raise unknown(f"kv_policy of method {method.name!r}:", method.kv_policy, policies)
+
+
 def check_layers(method: Method, layers: Sequence[int], where: str) -> tuple[int, ...]:
     """`layers` ascending, or UsageError naming what is wrong: empty, repeated, out of range, not integers."""
     try:
-        indices = [int(i) for i in layers if not isinstance(i, bool) and int(i) == i]
-    except (TypeError, ValueError):
-        indices = None
-    if indices is None or len(indices) != len(layers):
-        raise UsageError(f"method {method.name!r}: {where} must return layer indices, not {layers!r}")
+        layers = list(layers)
+        if any(isinstance(i, bool) for i in layers):
+            raise TypeError
+        indices = [operator.index(i) for i in layers]
+    except TypeError:
+        raise UsageError(f"method {method.name!r}: {where} must return layer indices, not {layers!r}") from None
     if not indices:
         raise UsageError(f"method {method.name!r}: {where} returned no layer; at least one must run")
     outside = [i for i in indices if not 0 <= i < method.num_layers]
@@ -160,14 +171,25 @@ def load_method(
     Raises UsageError for unknown names, unknown or ill-typed parameters and targets that cannot be met. A method
     without `for_target` ignores the target: it runs once, at whatever speed it has.
     """
-    cls = METHODS.load(name)
-    if not dataclasses.is_dataclass(cls) or not issubclass(cls, Method):
-        raise UsageError(f"method {name!r} must be a frozen dataclass that extends LayerSchedule or EarlyExit")
+    return build_method(METHODS.load(name), num_layers, target, lengths, **parameters)
+
+
+def build_method(
+    cls: type[Method], num_layers: int, target: float | None = None, lengths: Lengths | None = None, **parameters
+) -> Method:
+    """As `load_method`, from the class itself."""
+    if not (isinstance(cls, type) and issubclass(cls, Method) and dataclasses.is_dataclass(cls)):
+        raise UsageError(
+            f"method {getattr(cls, 'name', None) or cls!r} must be a frozen dataclass that extends LayerSchedule or "
+            "EarlyExit"
+        )
     values = _checked_parameters(cls, {"num_layers": num_layers, **parameters})
     build = getattr(cls, "for_target", None)
     if target is None or build is None:
         return _construct(cls, values)
     check_target(target, num_layers)
+    if fixes_speed(cls, parameters):
+        raise UsageError(f"{cls.name}: give a target speed-up or {' and '.join(cls.speed_parameters)}, not both")
     known = inspect.signature(build).parameters
     takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
     extra = {k: v for k, v in values.items() if k != "num_layers"}
@@ -186,16 +208,14 @@ def check_target(target: float, num_layers: int) -> float:
     return float(target)
 
 
-def takes_target(name: str) -> bool:
-    """Whether the method can be built or calibrated for a target speed-up."""
-    cls = METHODS.load(name)
+def takes_target(cls: type[Method]) -> bool:
+    """Whether a method can be built or calibrated for a target speed-up."""
     return hasattr(cls, "for_target") or getattr(cls, "search", None) is not None
 
 
-def fingerprint(method: Method) -> str:
-    """SHA-256 of the method's name and parameters."""
-    text = json.dumps([method.name, dataclasses.asdict(method)], sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+def fixes_speed(cls: type[Method], parameters: Mapping[str, object]) -> bool:
+    """Whether parameters already say how fast a method is, so that it takes no target."""
+    return any(parameters.get(key) is not None for key in cls.speed_parameters)
 
 
 def _construct(build, values: dict, *args) -> Method:

@@ -17,21 +17,25 @@ class Calm(EarlyExit):
 
     `confidence="softmax"`: top-1 minus top-2 probability of the head at that layer. `"state"` (CALM-DEC's default,
     after SkipDecode's authors): cosine of this and the previous layer's hidden state, first asked after the second
-    layer.
+    layer. `"classifier"`: sigmoid of one linear map of the hidden state, shared by all layers, trained on "arg-max here
+    equals arg-max at the last layer" with the model frozen; its weights come with the checkpoint.
 
     The threshold at step t is clip(0.9 λ + 0.1 exp(-τ t / T), 0, 1) with T the maximum output length; `decay="code"`
     multiplies the exponential by λ as the official code does, `"none"` keeps λ at every step. Skipped layers get the
-    exit state's own keys and values (`propagate`).
+    exit state's own keys and values (`kv="propagate"`); `kv="oracle"` computes their true states instead, untimed, to
+    price that approximation.
     """
 
-    confidence: Literal["softmax", "state"] = "state"
+    confidence: Literal["softmax", "state", "classifier"] = "state"
     threshold: float = 0.9
     tau: float = 0.0
     decay: Literal["paper", "code", "none"] = "none"
     min_exit_layer: int = 1
     exit_interval: int = 1
+    kv: Literal["propagate", "oracle"] = "propagate"
 
     search: ClassVar = ("threshold", 0.0, 1.0)
+    speed_parameters: ClassVar = ("threshold",)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,6 +46,10 @@ class Calm(EarlyExit):
                 f"calm: needs tau >= 0, min_exit_layer >= 1 and exit_interval >= 1, not tau={self.tau} "
                 f"min_exit_layer={self.min_exit_layer} exit_interval={self.exit_interval}"
             )
+
+    @property
+    def kv_policy(self) -> str:
+        return self.kv
 
     def should_exit(self, layer: int, state):
         import torch
@@ -60,6 +68,9 @@ class Calm(EarlyExit):
             from torch.nn.functional import cosine_similarity
 
             return cosine_similarity(state.hidden, state.previous, dim=-1)
+        if self.confidence == "classifier":
+            weights, bias = state.exit_classifier[:-1], state.exit_classifier[-1]
+            return (state.hidden @ weights + bias).sigmoid()
         top = state.logits().softmax(-1).topk(2, dim=-1).values
         return top[:, 0] - top[:, 1]
 

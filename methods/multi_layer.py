@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from harness import LayerSchedule, register_method
 from harness.errors import UsageError
@@ -18,6 +19,8 @@ class MultiLayer(LayerSchedule):
     """
 
     exit_layers: int
+
+    speed_parameters: ClassVar = ("exit_layers",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from harness import LayerSchedule, register_method
 from harness.errors import UsageError
@@ -36,6 +36,8 @@ class SkipDecode(LayerSchedule):
     skip_layers: int = 0
     horizon: int = 512
 
+    speed_parameters: ClassVar = ("min_layers", "max_layers", "skip_layers")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.schedule == "ramp":
@@ -60,8 +62,6 @@ class SkipDecode(LayerSchedule):
     @classmethod
     def for_target(cls, num_layers: int, target: float, lengths: Lengths | None = None, **parameters) -> SkipDecode:
         """(min, max) whose mean budget over the horizon meets the target; P and M from the training lengths."""
-        if parameters.get("min_layers") is not None or parameters.get("max_layers") is not None:
-            raise UsageError("skipdecode: give a target or min_layers and max_layers, not both")
         if lengths is not None:
             parameters.setdefault("prompt_size", lengths.prompt)
             parameters.setdefault("max_length", parameters["prompt_size"] + lengths.output)

@@ -1,0 +1,151 @@
+"""Running all jobs of a suite: what is finished is passed over, what fails is recorded and hurts nothing else."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import SkipbenchError, UsageError, unknown
+from .identity import job_id
+from .jobs import Job, QualityJob, TimingJob, make_jobs
+from .progress import Reporter
+from .results import Store, write_results_csv
+from .results.files import read_json
+from .suite import Suite, load_suite, suite_hash
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+
+
+def run_suite(
+    name: str,
+    out: str | Path | None = None,
+    *,
+    task: str | Sequence[str] | None = None,
+    method: str | Sequence[str] | None = None,
+    model: str | None = None,
+    target: Any = None,
+    limit: int | None = None,
+    data: str | Path | None = None,
+    plugin: str | Path | Sequence[str | Path] | None = None,
+    executor: str = "local",
+    fresh: bool = False,
+    quiet: bool = True,
+) -> Path:
+    """Run a suite, going on where an earlier run of it stopped; returns the results folder.
+
+    The arguments are the command line's options. Raises UsageError for anything that does not fit before a job runs,
+    and SkipbenchError at the end if a job failed: its reason stands in `failures/`, the others' results are kept.
+    """
+    suite = prepare(name, task=task, method=method, model=model, target=target, limit=limit, data=data, plugin=plugin)
+    if executor not in EXECUTORS:
+        raise unknown("executor", executor, EXECUTORS)
+    jobs = make_jobs(suite)
+    root = Path(out) if out is not None else RESULTS / suite.name
+    with Reporter(quiet) as reporter, Store(root) as store:
+        ids = {job_id(job): job for job in jobs}
+        if fresh:
+            for name_ in ids:
+                store.forget(name_)
+        store.write_suite(suite.name, suite_hash(suite), list(ids))
+        failed = EXECUTORS[executor](ids, store, reporter)
+        _report(root, reporter)
+    if failed:
+        first = next(iter(failed))
+        raise SkipbenchError(
+            f"{len(failed)} of {len(ids)} jobs failed; the others' results are kept in {root}. First: "
+            f"{ids[first].label}: {failed[first]}"
+        )
+    return root
+
+
+def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
+    """The validated suite with the overrides of `run_suite`."""
+    from .registry import load_plugin
+    from .suite import parse_target
+
+    for file in _listed(plugin):
+        load_plugin(file)
+    names = {key: _split(overrides.get(key)) for key in ("task", "method")}
+    targets = [parse_target(str(value)) for value in _listed(overrides.get("target"))] or None
+    return load_suite(name, {**overrides, **names, "target": targets})
+
+
+def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[str, str]:
+    """One job after the other in this process; returns the reasons of those that failed, by id."""
+    bench, failed = None, {}
+    for number, (name, job) in enumerate(jobs.items(), start=1):
+        if is_done(name, job, store):
+            continue
+        reporter.say(f"[{number}/{len(jobs)}] {job.label}")
+        bench = bench or _workbench(store, reporter)
+        reason = _attempt(name, job, bench)
+        if reason:
+            failed[name] = reason
+            reporter.say(f"  failed: {reason}")
+        if isinstance(job, TimingJob) or _last_of_task(number, jobs):
+            _report(store.root, reporter)
+    return failed
+
+
+EXECUTORS = {"local": run_locally}
+
+
+def is_done(name: str, job: Job, store: Store) -> bool:
+    """Whether a job has nothing left to do."""
+    if isinstance(job, QualityJob):
+        return store.is_complete(name)
+    return store.has_timing(name) and not read_json(store.root / "timing" / f"{name}.json").get("missing")
+
+
+def _attempt(name: str, job: Job, bench) -> str | None:
+    """Run a job; the reason in one line if it fails, which is recorded too."""
+    from .runner import run_job
+
+    try:
+        run_job(job, bench)
+    except Exception as error:  # whatever a method, a library or a disk throws must not take the others along
+        if os.environ.get("SKIPBENCH_DEBUG"):
+            traceback.print_exc()
+        reason = str(error) if isinstance(error, SkipbenchError) else f"{type(error).__name__}: {error}"
+        reason = " ".join(reason.split())
+        bench.store.fail(name, {"label": job.label}, reason)
+        return reason
+    return None
+
+
+def _workbench(store: Store, reporter: Reporter):
+    from .runner import Workbench
+    from .training import Checkpoints
+
+    return Workbench(store, Checkpoints(announce=reporter.training), reporter.start, reporter.say)
+
+
+def _report(root: Path, reporter: Reporter) -> None:
+    from .reporting import build_report
+
+    write_results_csv(root)
+    build_report(root)
+
+
+def _last_of_task(number: int, jobs: dict[str, Job]) -> bool:
+    """Whether the next job belongs to another task (or there is none), with no timing group to wait for."""
+    rest = list(jobs.values())[number - 1 :]
+    task_of = [job.spec.task if isinstance(job, QualityJob) else job.members[0].spec.task for job in rest[:2]]
+    return len(task_of) == 1 or task_of[0] != task_of[1]
+
+
+def _listed(value: Any) -> list:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _split(value: Any) -> list[str] | None:
+    """Names given as a list, or as one text with commas."""
+    names = [name.strip() for text in _listed(value) for name in str(text).split(",") if name.strip()]
+    if value is not None and not names:
+        raise UsageError(f"no name in {value!r}")
+    return names or None

@@ -1,0 +1,58 @@
+"""Ids of runs and timing groups: a readable name and a hash over everything that changes the output. No torch here."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from .jobs import Job, QualityJob, TimingJob
+from .registry import METHODS, TASKS, source_hash
+from .results.encoding import digest
+from .task import Task, load_task
+from .training import TRAINING_VERSION
+from .training.store import weights_identity
+
+# Raised by hand when the same job may decode other tokens or record other traces.
+ENGINE_VERSION = 1
+
+
+@lru_cache(maxsize=32)
+def task_of(name: str, data: str | None) -> Task:
+    """The task of a job; its examples are read once a process."""
+    return load_task(name, data)
+
+
+def job_id(job: Job) -> str:
+    """The id under which a job's results are kept."""
+    return run_id(job) if isinstance(job, QualityJob) else group_id(job)
+
+
+def run_id(job: QualityJob) -> str:
+    """Changes with the model, the training recipe, the method, the data, the decoding, and the code of the plug-ins."""
+    task = task_of(job.spec.task, job.data)
+    content = {
+        "versions": [ENGINE_VERSION, TRAINING_VERSION],
+        "task": [task.label, source_hash(TASKS.load(task.name)), task.data_hash("train"), task.data_hash("validation")],
+        "split": [job.spec.split, task.data_hash(job.spec.split), job.spec.limit],
+        "model": [job.spec.model, weights_identity(job.spec.model), weights_identity(job.checkpoint)],
+        "checkpoint": [job.checkpoint, job.spec.training.model_dump(), job.seed],
+        "method": [job.method, dict(job.params), job.target, source_hash(METHODS.load(job.method))],
+        "calibration": job.spec.calibration_examples,
+        "decoding": job.spec.decoding.model_dump(),
+        "limits": [task.max_prompt_tokens, task.max_output_tokens],
+    }
+    speed = f"{job.target:g}x" if job.target is not None else ""
+    names = (task.label, job.spec.model, job.method, speed, job.checkpoint, f"s{job.seed}")
+    return f"{_slug(names)}-{digest(content)[:12]}"
+
+
+def group_id(job: TimingJob) -> str:
+    """Changes with any member, the batch size and how it is timed."""
+    content = [[run_id(member) for member in job.members], job.batch_size, job.members[0].spec.timing.model_dump()]
+    spec = job.members[0].spec
+    return f"{_slug((spec.task, spec.model, f'batch{job.batch_size}'))}-{digest(content)[:12]}"
+
+
+def _slug(names) -> str:
+    words = (re.sub(r"[^a-z0-9.]+", "-", str(name).lower()).strip("-") for name in names)
+    return "-".join(word[-40:] for word in words if word)

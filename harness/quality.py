@@ -1,0 +1,172 @@
+"""One quality run: decode a split batch by batch, record every example, then score."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from .backbone import Backbone
+from .decoding import DecodeOutput, decode
+from .method import Method
+from .results import Run
+from .scoring.api import all_statistics
+from .scoring.names import Unavailable
+from .scoring.statistics import Statistics, interval, mean_of, ratio
+from .suite import DecodingSpec
+from .task import EncodedPrompt, Example, Task, decode_output, encode_output, encode_prompt
+from .training.batches import Pair
+from .tuning.teacher import TeacherForced, teacher_forced
+
+
+class Item(NamedTuple):
+    """One example ready to decode."""
+
+    example: Example
+    prompt: EncodedPrompt
+
+
+def encode_split(task: Task, split: str, limit: int | None, tokenizer, max_prompt: int) -> list[Item]:
+    """The split's examples with their prompts, shortest prompt first, so that batches hold prompts of like length."""
+    examples = list(task.load(split))[:limit]
+    items = [Item(example, encode_prompt(task, example, tokenizer, max_prompt)) for example in examples]
+    return sorted(items, key=lambda item: len(item.prompt.ids))  # stable
+
+
+def batches_of(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
+    """The batches of a run: fixed by the items and the size alone."""
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
+def padded(items: Sequence[Item], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Left-padded ids and mask [batch, tokens]."""
+    width = max(len(item.prompt.ids) for item in items)
+    ids = torch.full((len(items), width), pad_id, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, item in enumerate(items):
+        ids[row, width - len(item.prompt.ids) :] = torch.tensor(item.prompt.ids)
+        mask[row, width - len(item.prompt.ids) :] = 1
+    return ids, mask
+
+
+def decode_split(
+    run: Run,
+    backbone: Backbone,
+    method: Method,
+    items: Sequence[Item],
+    options: DecodingSpec,
+    max_new_tokens: int,
+    seed: int,
+    advance: Callable[[int, int], None],
+) -> None:
+    """Decode what the run has not recorded yet; each batch is recorded whole. `advance(done, all)` counts examples."""
+    done = run.done_ids()
+    for number, batch in enumerate(batches_of(items, options.batch_size)):
+        if batch[0].example.id not in done:
+            ids, mask = padded(batch, backbone.pad_id)
+            out = decode(
+                backbone,
+                method,
+                ids,
+                mask,
+                max_new_tokens,
+                temperature=options.temperature,
+                top_p=options.top_p,
+                seed=[_row_seed(seed, item.example.id) for item in batch],
+            )
+            run.append(list(_records(batch, number, out, backbone)))
+        advance(min((number + 1) * options.batch_size, len(items)), len(items))
+
+
+def _row_seed(seed: int, example_id: str) -> int:
+    """A sampling seed that depends on the example alone, not on its batch."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{example_id}".encode()).digest()[:6], "big")
+
+
+def _records(batch: Sequence[Item], number: int, out: DecodeOutput, backbone: Backbone):
+    ran = [len(layers) for layers in out.layers_run]
+    for row, (example, prompt) in enumerate(batch):
+        length = int(out.lengths[row])
+        ended = bool(out.ended[row])
+        tokens = out.tokens[row, :length].tolist()
+        yield {
+            "id": example.id,
+            "batch": number,
+            "prompt_hash": hashlib.sha256(str(prompt.ids).encode()).hexdigest(),
+            "prompt_tokens": len(prompt.ids),
+            "truncated": prompt.truncated,
+            "output": decode_output(tokens[: length - 1] if ended else tokens, backbone.tokenizer),
+            "tokens": tokens,
+            "length": length,
+            "ended": ended,
+            "layers_needed": out.layers_needed[row, : length - 1].tolist(),
+            "layers_run": ran[: length - 1],
+            "head_checks": sum(out.head_checks[: length - 1]),
+        }
+
+
+# -- scoring --------------------------------------------------------------------------------------------------------
+
+
+def score_run(run: Run, task: Task, items: Sequence[Item], num_layers: int, seed: int, forced: TeacherForced) -> None:
+    """Score a fully decoded run and mark it complete."""
+    records = run.records()
+    examples = {item.example.id: item.example for item in items}
+    outputs = [record["output"] for record in records]
+    references = [examples[record["id"]].references for record in records]
+    statistics = all_statistics(outputs, references, task.metrics, task.language)
+    statistics |= layer_statistics(records, num_layers)
+    values, per_example = {}, {}
+    for name, stats in statistics.items():
+        values[name] = _value(stats, seed)
+        if isinstance(stats, Statistics):
+            per_example[name] = stats.per_example()
+    values |= _plain_values(records, num_layers, forced)
+    run.finish(values, per_example=per_example, loss_by_position=forced.loss_by_position())
+
+
+def layer_statistics(records: Sequence[dict], num_layers: int) -> dict[str, Statistics]:
+    """Layer-count speed-ups as ratios of sums over the split; the prompt and the first output token are left out."""
+    full = np.array([num_layers * len(r["layers_needed"]) for r in records], dtype=float)
+    needed = np.array([sum(r["layers_needed"]) for r in records], dtype=float)
+    ran = np.array([sum(r["layers_run"]) for r in records], dtype=float)
+    note = "layers of the full model over layers {}, decode steps only, ratio of sums"
+    return {
+        "speedup_layers": Statistics(np.stack([full, needed], 1), ratio, note.format("needed by the row")),
+        "speedup_layers_batch": Statistics(np.stack([full, ran], 1), ratio, note.format("run by the batch")),
+        "output_tokens": mean_of(np.array([r["length"] for r in records]), "mean, EOS included"),
+        "prompt_tokens": mean_of(np.array([r["prompt_tokens"] for r in records]), "mean"),
+    }
+
+
+def _plain_values(records: Sequence[dict], num_layers: int, forced: TeacherForced) -> dict[str, dict]:
+    speeds = [num_layers * len(r["layers_needed"]) / sum(r["layers_needed"]) for r in records if r["layers_needed"]]
+    numbers = {
+        "speedup_layers_std": float(np.std(speeds)) if speeds else None,
+        "truncated_prompts": sum(r["truncated"] for r in records),
+        "unfinished_outputs": sum(not r["ended"] for r in records),
+        "token_accuracy": forced.accuracy,
+        "loss": forced.loss,
+    }
+    return {name: {"value": value, "low": None, "high": None, "note": None} for name, value in numbers.items()}
+
+
+def _value(stats: Statistics | Unavailable, seed: int) -> dict:
+    if isinstance(stats, Unavailable):
+        return {"value": None, "low": None, "high": None, "note": str(stats)}
+    low, high = interval(stats, seed=seed) or (None, None)
+    return {"value": stats.value, "low": low, "high": high, "note": stats.signature}
+
+
+def teacher_forced_split(
+    backbone: Backbone, method: Method, items: Sequence[Item], max_new_tokens: int, batch_size: int
+) -> TeacherForced:
+    """Teacher-forced scores of each example's first reference."""
+    pairs = [
+        Pair(item.prompt.ids, encode_output(item.example.references[0], backbone.tokenizer)[:max_new_tokens])
+        for item in items
+    ]
+    return teacher_forced(backbone, method, pairs, max_new_tokens, batch_size)

@@ -1,0 +1,282 @@
+"""One job, start to finish: from its description to what stands in the results folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .backbone import Backbone
+from .decoding.sampling import Sampling
+from .errors import UsageError
+from .identity import group_id, run_id, task_of
+from .jobs import Job, QualityJob, TimingJob
+from .method import EarlyExit, LayerSchedule, Method, load_method
+from .quality import batches_of, decode_split, encode_split, padded, score_run, teacher_forced_split
+from .results import Store
+from .results.files import read_json
+from .task import Task
+from .training import Checkpoint, Checkpoints, Recipe
+from .training.store import Setting
+
+# tick(done, all): how far the present step of a job is; say(text): a line worth reading
+Tick = Callable[[int, int], None]
+
+
+@dataclass
+class Workbench:
+    """What jobs share: the open store, the checkpoints, and whoever watches."""
+
+    store: Store
+    checkpoints: Checkpoints
+    start: Callable[[str], Tick] = lambda title: lambda done, total: None
+    say: Callable[[str], None] = lambda text: None
+    _loaded: dict[tuple, Backbone] = field(default_factory=dict)
+
+    def load(self, path: str, name: str, dtype: str, device: str) -> Backbone:
+        """A model; the last few stay in memory."""
+        key = (path, dtype, device)
+        if key not in self._loaded:
+            while len(self._loaded) >= 2:
+                del self._loaded[next(iter(self._loaded))]
+            self._loaded[key] = Backbone.load(path, dtype, device)
+            self._loaded[key].name = name
+        return self._loaded[key]
+
+
+def run_job(job: Job, bench: Workbench) -> None:
+    """Run one job to its end; what is already recorded is kept."""
+    if isinstance(job, QualityJob):
+        QualityRun(job, bench).run()
+    else:
+        run_timing(job, bench)
+
+
+@dataclass
+class QualityRun:
+    """A quality job being worked on: everything it needs, made when it is first asked for."""
+
+    job: QualityJob
+    bench: Workbench
+
+    @cached_property
+    def task(self) -> Task:
+        return task_of(self.job.spec.task, self.job.data)
+
+    @property
+    def max_prompt_tokens(self) -> int:
+        return self.job.spec.decoding.max_prompt_tokens or self.task.max_prompt_tokens
+
+    @property
+    def max_new_tokens(self) -> int:
+        return self.job.spec.decoding.max_new_tokens or self.task.max_output_tokens
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What the base model is made of."""
+        spec, training = self.job.spec, self.job.spec.training
+        common = {"batch_size": training.batch_size}
+        return Setting(
+            model=spec.model,
+            task=self.task,
+            seed=self.job.seed,
+            base=Recipe(training.base_steps, learning_rate=training.base_learning_rate, **common),
+            own=Recipe(training.own_steps, learning_rate=training.own_learning_rate, **common),
+            vocab_size=training.vocab_size,
+            max_prompt_tokens=self.max_prompt_tokens,
+            max_output_tokens=self.max_new_tokens,
+        )
+
+    @cached_property
+    def num_layers(self) -> int:
+        from .backbone.builtin import BUILTIN
+
+        if self.setting.builtin:
+            return BUILTIN[self.setting.model][1]
+        return self._given_model().num_layers
+
+    def _given_model(self) -> Backbone:
+        options = self.job.spec.decoding
+        return self.bench.load(self.setting.model, self.setting.model, options.dtype, options.device)
+
+    @cached_property
+    def uncalibrated(self) -> Method:
+        """The method as its parameters or target make it."""
+        lengths = self.bench.checkpoints.lengths(self.setting)
+        job = self.job
+        return load_method(job.method, self.num_layers, job.target, lengths, **dict(job.params))
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint | None:
+        """The weights: `own`, `base` or a folder; None for a model that brings its own."""
+        checkpoints, kind = self.bench.checkpoints, self.job.checkpoint
+        if kind == "own":
+            return checkpoints.own(self.setting, self.uncalibrated.recipe(self.setting.horizon), self.job.method)
+        return checkpoints.base(self.setting) if kind == "base" else None
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        options = self.job.spec.decoding
+        if self.checkpoint is not None:
+            return self.bench.load(self.checkpoint.path, self.job.spec.model, options.dtype, options.device)
+        if self.job.checkpoint == "base":
+            return self._given_model()
+        return self.bench.load(self.job.checkpoint, self.job.spec.model, options.dtype, options.device)
+
+    @cached_property
+    def method(self) -> Method:
+        """The method with nothing left open: an early exit with a target has its threshold searched on validation."""
+        method = self.uncalibrated
+        if self.job.target is None or not isinstance(method, EarlyExit) or method.search is None:
+            return method
+        from .tuning import calibrate
+
+        items = encode_split(
+            self.task,
+            "validation",
+            self.job.spec.calibration_examples,
+            self.backbone.require_tokenizer(),
+            self.max_prompt_tokens,
+        )
+        batches = [padded(b, self.backbone.pad_id) for b in batches_of(items, self.job.spec.decoding.batch_size)]
+        found = calibrate(self.backbone, method, batches, self.job.target, self.max_new_tokens)
+        self.bench.say(f"{self.job.label}: {found.method.variant} gives {found.speedup:.2f}x on validation")
+        return found.method
+
+    def run(self) -> None:
+        """Decode, score, record."""
+        job, spec = self.job, self.job.spec
+        backbone, method = self.backbone, self.method
+        items = encode_split(self.task, spec.split, spec.limit, backbone.require_tokenizer(), self.max_prompt_tokens)
+        run = self.bench.store.open_run(run_id(job), self.config(len(items)))
+        for note in run.notes:
+            self.bench.say(note)
+        tick = self.bench.start(job.label)
+        decode_split(run, backbone, method, items, spec.decoding, self.max_new_tokens, job.seed, tick)
+        forced = teacher_forced_split(backbone, method, items, self.max_new_tokens, spec.decoding.batch_size)
+        score_run(run, self.task, items, backbone.num_layers, job.seed, forced)
+
+    def config(self, count: int) -> dict:
+        """The content of run.json."""
+        import torch
+
+        from .measuring import environment
+
+        job, spec, backbone, method = self.job, self.job.spec, self.backbone, self.method
+        steps = self.max_new_tokens - 1
+        plan = LayerSchedule.recipe(method, steps) if isinstance(method, LayerSchedule) else None
+        return {
+            "suite": job.suite,
+            "task": self.task.label,
+            "split": spec.split,
+            "source": self.task.source,
+            "data_hash": self.task.data_hash(spec.split),
+            "n": count,
+            "limit": spec.limit,
+            "model": model_facts(backbone, spec.model, self.weights),
+            "checkpoint": job.checkpoint,
+            "checkpoint_key": self.checkpoint.key if self.checkpoint else None,
+            "method": method_facts(job, method),
+            "plan": plan and {"prompt": plan["prompt"], "steps": plan["steps"]},
+            "batch_size": spec.decoding.batch_size,
+            "dtype": spec.decoding.dtype,
+            "device": str(backbone.device),
+            "threads": torch.get_num_threads(),
+            "attention": backbone.attention,
+            "decoding": Sampling(spec.decoding.temperature, spec.decoding.top_p).label,
+            "seed": job.seed,
+            "metrics": list(self.task.metrics),
+            "language": self.task.language,
+            "max_prompt_tokens": self.max_prompt_tokens,
+            "max_new_tokens": self.max_new_tokens,
+            "prompt_template": getattr(self.task, "prompt_template", None),
+            "training": self.checkpoint.training if self.checkpoint else None,
+            "environment": environment(),
+        }
+
+    @cached_property
+    def weights(self) -> str:
+        """SHA-256 of the weights that decode."""
+        if self.checkpoint is not None:
+            return self.checkpoint.weights
+        from .training.store import weights_identity
+
+        given = self.setting.model if self.job.checkpoint == "base" else self.job.checkpoint
+        return weights_identity(given) or given
+
+
+def model_facts(backbone: Backbone, name: str, weights: str) -> dict:
+    """The model as run.json and timing files name it."""
+    return {
+        "name": name,
+        "family": backbone.family,
+        "num_layers": backbone.num_layers,
+        "params": backbone.num_parameters,
+        "weights": weights,
+    }
+
+
+def method_facts(job: QualityJob, method: Method) -> dict:
+    """The method as run.json and timing files name it, with every parameter it really had."""
+    return {
+        "name": job.method,
+        "variant": method.variant,
+        "params": {key: value for key, value in dataclasses.asdict(method).items() if key != "num_layers"},
+        "target": job.target,
+    }
+
+
+# -- timing ---------------------------------------------------------------------------------------------------------
+
+
+def run_timing(job: TimingJob, bench: Workbench) -> None:
+    """Measure all members side by side, as they were when their quality runs decoded."""
+    from .measuring import Entry, measure_group
+
+    spec, runs = job.members[0].spec, [_finished(member, bench) for member in job.members]
+    entries, described = [], []
+    for member, recorded in runs:
+        method = load_method(member.job.method, member.num_layers, **recorded["method"]["params"])
+        entries.append(Entry(run_id(member.job), member.backbone, method))
+        described.append({"method": recorded["method"], "checkpoint": member.job.checkpoint})
+    first = runs[0][0]
+    prompts = _timing_prompts(first, job.batch_size)
+    tick = bench.start(job.label)
+    timing = spec.timing
+    measured = measure_group(
+        entries, prompts, timing.new_tokens, repeats=timing.repeats, seconds=timing.seconds, progress=tick
+    )
+    by_key = {entry["key"]: entry for entry in measured.pop("methods")}
+    methods = [
+        {**facts, "run_id": entry.key, **{k: v for k, v in by_key[entry.key].items() if k != "key"}}
+        for entry, facts in zip(entries, described, strict=True)
+    ]
+    document = {
+        **measured,
+        "suite": job.members[0].suite,
+        "task": first.task.label,
+        "source": first.task.source,
+        "model": model_facts(first.backbone, spec.model, ""),
+        "decoding": "greedy",
+        "seed": first.job.seed,
+        "methods": methods,
+    }
+    bench.store.write_timing(group_id(job), document)
+
+
+def _finished(job: QualityJob, bench: Workbench) -> tuple[QualityRun, dict]:
+    name = run_id(job)
+    if not bench.store.is_complete(name):
+        raise UsageError(f"timing needs the finished run {name}, which failed")
+    return QualityRun(job, bench), read_json(bench.store.root / "runs" / name / "run.json")
+
+
+def _timing_prompts(run: QualityRun, batch_size: int):
+    """Test prompts of the middle lengths; short test sets are repeated to fill the batch."""
+    items = encode_split(
+        run.task, run.job.spec.split, run.job.spec.limit, run.backbone.require_tokenizer(), run.max_prompt_tokens
+    )
+    middle = max(0, (len(items) - batch_size) // 2)
+    chosen = [items[(middle + i) % len(items)] for i in range(batch_size)]
+    return padded(chosen, run.backbone.pad_id)

@@ -1,0 +1,243 @@
+"""Suites: what is to be compared, as a validated YAML file.
+
+A suite file lists tasks and methods; whatever is the same for all tasks stands at the top and may be overridden in a
+task's entry. Names are checked against the registry, so a plug-in's name is as good as a built-in's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from .errors import UsageError, unknown
+from .registry import METHODS, TASKS
+
+FOLDER = Path(__file__).parent / "suites"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TrainingSpec(_Strict):
+    """Steps of the base and of each method's own fine-tuning; see `harness.training.Recipe` for the rest."""
+
+    base_steps: int = Field(gt=0)
+    own_steps: int = Field(gt=0)
+    batch_size: int = Field(32, gt=0)
+    base_learning_rate: float = Field(gt=0)
+    own_learning_rate: float = Field(gt=0)
+    vocab_size: int = Field(2048, ge=300)
+
+
+class DecodingSpec(_Strict):
+    """How test examples are decoded. Limits of None are the task's own."""
+
+    batch_size: int = Field(32, gt=0)
+    dtype: Literal["float32", "float64", "bfloat16", "float16"] = "float32"
+    device: str = "cpu"
+    max_prompt_tokens: int | None = Field(None, gt=0)
+    max_new_tokens: int | None = Field(None, gt=0)
+    temperature: float = Field(0.0, ge=0)
+    top_p: float = Field(1.0, gt=0, le=1)
+
+
+class TimingSpec(_Strict):
+    """Timing groups: all methods interleaved at each batch size, with forced output length."""
+
+    batch_sizes: list[int] = []
+    new_tokens: int = Field(32, gt=1)
+    repeats: int = Field(5, gt=0)
+    seconds: float = Field(60.0, gt=0)
+
+
+class MethodSpec(_Strict):
+    """A method with fixed parameters; one with parameters of its own may still be run at every target."""
+
+    name: str
+    params: dict[str, Any] = {}
+    targets: list[float] | None = None
+
+    @field_validator("targets")
+    @classmethod
+    def _targets_are_speedups(cls, values: list[float] | None) -> list[float] | None:
+        return values if values is None else [check_speedup(value) for value in values]
+
+    @field_validator("params")
+    @classmethod
+    def _target_is_no_parameter(cls, params: dict[str, Any]) -> dict[str, Any]:
+        if "target" in params:
+            raise ValueError("a target speed-up is given under 'targets', not as a parameter")
+        return params
+
+
+class TaskSpec(_Strict):
+    """One task with everything it needs, after the suite's defaults were filled in."""
+
+    task: str
+    model: str
+    targets: list[float]
+    methods: list[MethodSpec]
+    checkpoints: list[str] = ["own"]
+    seeds: list[int] = [0]
+    split: str = "test"
+    limit: int | None = Field(None, gt=0)
+    training: TrainingSpec
+    decoding: DecodingSpec = DecodingSpec()
+    timing: TimingSpec = TimingSpec()
+    calibration_examples: int = Field(96, gt=0)
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _names_are_methods(cls, values: Any) -> Any:
+        return [{"name": v} if isinstance(v, str) else v for v in values] if isinstance(values, list) else values
+
+    @field_validator("targets")
+    @classmethod
+    def _targets_are_speedups(cls, values: list[float]) -> list[float]:
+        return [check_speedup(value) for value in values]
+
+
+class Suite(_Strict):
+    """A validated suite."""
+
+    name: str
+    description: str = ""
+    data: str | None = None  # where tasks look first, as --data
+    tasks: list[TaskSpec]
+
+
+def check_speedup(value: float) -> float:
+    """A target speed-up that could be meant, or ValueError; whether a model can meet it is seen later."""
+    if not 1 <= value <= 100:
+        raise ValueError(f"a target speed-up is a number from 1 to the number of layers, not {value:g}")
+    return value
+
+
+def suite_names() -> list[str]:
+    """Built-in suites."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def load_suite(name: str, overrides: dict[str, Any] | None = None) -> Suite:
+    """A suite by name or YAML file, validated. `overrides` narrow or replace: task, method, model, data, target, limit.
+
+    Raises UsageError in one line for anything that does not fit, naming the place and the nearest valid names.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
+    if not path.is_file():
+        raise unknown("suite", name, suite_names())
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"suite file {path} is no valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("tasks"), list) or not raw["tasks"]:
+        raise UsageError(f"suite file {path} must be a mapping with a list 'tasks'")
+    raw = _overridden(_with_defaults(raw, path), overrides or {})
+    try:
+        suite = Suite(**{"name": path.stem, **raw})
+    except ValidationError as error:
+        raise UsageError(f"suite {path.stem!r}: {_first_problem(error)}") from error
+    _check_names(suite)
+    return suite
+
+
+def suite_hash(suite: Suite) -> str:
+    """SHA-256 of the validated suite."""
+    return hashlib.sha256(suite.model_dump_json().encode()).hexdigest()
+
+
+# -- filling in and overriding ------------------------------------------------------------------------------------
+
+
+def _with_defaults(raw: dict, path: Path) -> dict:
+    """Every task entry with the suite's shared settings filled in; nested mappings are merged."""
+    own = {"name", "description", "data", "tasks"}
+    shared = {key: value for key, value in raw.items() if key not in own}
+    tasks = []
+    for entry in raw["tasks"]:
+        entry = {"task": entry} if isinstance(entry, str) else entry
+        if not isinstance(entry, dict):
+            raise UsageError(f"suite file {path}: a task is a name or a mapping, not {entry!r}")
+        tasks.append(_merged(shared, entry))
+    return {key: value for key, value in {**raw, "tasks": tasks}.items() if key in own}
+
+
+def _merged(base: dict, over: dict) -> dict:
+    both = {key: _merged(base[key], over[key]) for key in base.keys() & over.keys() if isinstance(base[key], dict)}
+    return {**base, **over, **both}
+
+
+def _overridden(raw: dict, overrides: dict[str, Any]) -> dict:
+    tasks = raw["tasks"]
+    if overrides.get("task"):
+        tasks = [_find_task(tasks, name) for name in overrides["task"]]
+    if overrides.get("method"):
+        methods = [parse_method(text) for text in overrides["method"]]
+        tasks = [{**entry, "methods": [_known(entry, m) for m in methods]} for entry in tasks]
+    direct = {"model": "model", "target": "targets", "limit": "limit"}
+    changes = {field: overrides[key] for key, field in direct.items() if overrides.get(key) is not None}
+    data = overrides.get("data")
+    return {**raw, "tasks": [{**entry, **changes} for entry in tasks], **({"data": str(data)} if data else {})}
+
+
+def _find_task(entries: list[dict], name: str) -> dict:
+    """The suite's own entry for a task; a task the suite does not have takes the first entry's settings."""
+    TASKS.load(name.partition(":")[0])
+    for entry in entries:
+        if entry.get("task") == name:
+            return entry
+    same = [entry for entry in entries if str(entry.get("task")).partition(":")[0] == name.partition(":")[0]]
+    return {**(same or entries)[0], "task": name}
+
+
+def _known(entry: dict, method: dict) -> dict:
+    """A method named without parameters keeps those the suite gives it."""
+    for own in entry.get("methods", []):
+        if isinstance(own, dict) and own.get("name") == method["name"] and not method["params"]:
+            return own
+    return method
+
+
+def parse_method(text: str) -> dict[str, Any]:
+    """`name` or `name:key=value:key=value` from the command line; values are read as YAML."""
+    name, *pairs = text.split(":")
+    params = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"method {text!r}: parameters are written name:key=value, not {pair!r}")
+        params[key.strip()] = yaml.safe_load(value)
+    return {"name": name.strip(), "params": params}
+
+
+def parse_target(text: str) -> float:
+    """A target speed-up from the command line: `2` or `2x`."""
+    try:
+        return check_speedup(float(text.lower().removesuffix("x")))
+    except ValueError:
+        raise UsageError(
+            f"a target speed-up is a number from 1 to the model's number of layers, such as 2, not {text!r}"
+        ) from None
+
+
+def _check_names(suite: Suite) -> None:
+    from .task import load_task
+
+    for spec in suite.tasks:
+        load_task(spec.task)
+        for method in spec.methods:
+            METHODS.load(method.name)
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"{place}: there is no such setting"
+    return f"{place}: {problem['msg'].lower()}, not {json.dumps(problem.get('input'), default=str)[:80]}"

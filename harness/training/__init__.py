@@ -1,0 +1,10 @@
+"""Training: tokenizer, batches, objectives, the loop, and the store of what came out.
+
+A base model is trained once a task and seed; each method's own checkpoint is that base trained on under the method's
+recipe, for the same steps, batches and learning rates as every other method's, `full` included.
+"""
+
+from .recipe import TRAINING_VERSION, Recipe
+from .store import Checkpoint, Checkpoints
+
+__all__ = ["TRAINING_VERSION", "Checkpoint", "Checkpoints", "Recipe"]

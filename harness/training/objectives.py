@@ -1,0 +1,96 @@
+"""What is minimised: cross-entropy on output tokens, under a plan or at every layer.
+
+An objective is the JSON value a method's `recipe` gives: {"objective": "plan", "prompt": [...], "steps": [[...], ...]}
+or {"objective": "multi_exit"}. A list of plans under "plans" means one drawn at random each batch.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ..backbone import Backbone, masked_forward
+from ..errors import UsageError
+from .batches import Batch
+
+Loss = Callable[[Batch], Tensor]
+EXITS_A_STEP = 6  # on deeper models a few exits are drawn each step, the last one always
+
+
+def make_loss(backbone: Backbone, objective: dict, seed: int) -> Loss:
+    """The loss of a batch (a scalar tensor) under an objective; raises UsageError for kinds it does not know."""
+    kind = objective.get("objective")
+    rng = random.Random(seed)
+    if kind == "plan":
+        return lambda batch: plan_loss(backbone, objective, batch)
+    if kind == "plans":
+        return lambda batch: plan_loss(backbone, rng.choice(objective["plans"]), batch)
+    if kind == "multi_exit":
+        return lambda batch: multi_exit_loss(backbone, batch, rng)
+    raise UsageError(f"unknown training objective {kind!r}; a method's recipe gives 'plan', 'plans' or 'multi_exit'")
+
+
+def plan_loss(backbone: Backbone, objective: dict, batch: Batch) -> Tensor:
+    """Mean cross-entropy of the output tokens when only the plan's layers run."""
+    return cross_entropy(plan_logits(backbone, objective, batch).float(), batch.targets)
+
+
+def plan_logits(backbone: Backbone, objective: dict, batch: Batch) -> Tensor:
+    """Logits [output tokens, vocabulary] of a batch under a plan."""
+    plan = layer_columns(objective, backbone.num_layers, batch)
+    hidden = masked_forward(backbone, batch.input_ids, batch.attention_mask, plan)
+    return backbone.head(hidden.flatten(0, 1)[batch.predicting])
+
+
+def layer_columns(objective: dict, num_layers: int, batch: Batch) -> list[int | Tensor]:
+    """For each layer the number of leading active columns, or a mask [batch, columns] where they are not leading.
+
+    Steps beyond the recipe's horizon keep its last step's layers.
+    """
+    steps = [set(layers) for layers in objective["steps"]] or [set(objective["prompt"])]
+    prompt = set(objective["prompt"])
+    by_column = [prompt] * batch.prompt_columns
+    by_column += [steps[min(t, len(steps) - 1)] for t in range(batch.decode_steps)]
+    return [_leading([layer in layers for layers in by_column], batch) for layer in range(num_layers)]
+
+
+def _leading(active: list[bool], batch: Batch) -> int | Tensor:
+    count = sum(active)
+    if all(active[:count]):
+        return count
+    return torch.tensor(active, device=batch.input_ids.device).expand(batch.input_ids.shape)
+
+
+def multi_exit_loss(backbone: Backbone, batch: Batch, rng: random.Random) -> Tensor:
+    """Cross-entropy at every layer through one shared head, layer i (from 1) weighted i / (1 + ... + N).
+
+    On deep models a few layers are drawn each step, the last always; weights are scaled so that the mean is unbiased.
+    """
+    weights = exit_weights(backbone.num_layers, rng)
+    kept: list[tuple[float, Tensor]] = []
+
+    def keep(layer: int, _: Tensor, hidden: Tensor) -> None:
+        if layer in weights:
+            kept.append((weights[layer], hidden.flatten(0, 1)[batch.predicting]))
+
+    everywhere = [batch.columns] * backbone.num_layers
+    masked_forward(backbone, batch.input_ids, batch.attention_mask, everywhere, keep)
+    logits = backbone.exit_head(torch.stack([hidden for _, hidden in kept])).float()
+    return sum(
+        w * cross_entropy(layer_logits, batch.targets) for (w, _), layer_logits in zip(kept, logits, strict=True)
+    )
+
+
+def exit_weights(num_layers: int, rng: random.Random) -> dict[int, float]:
+    """Loss weight of each layer (0-based) that takes part in this step."""
+    total = num_layers * (num_layers + 1) / 2
+    weights = {layer: (layer + 1) / total for layer in range(num_layers)}
+    if num_layers <= EXITS_A_STEP:
+        return weights
+    drawn = rng.sample(range(num_layers - 1), EXITS_A_STEP - 1)
+    scale = (num_layers - 1) / len(drawn)
+    return {**{layer: weights[layer] * scale for layer in sorted(drawn)}, num_layers - 1: weights[num_layers - 1]}

@@ -1,0 +1,290 @@
+"""Checkpoints on disk: trained once, keyed by everything that made them, written atomically, reused.
+
+`root/<key>/` is a folder `transformers` can load (`AutoModelForCausalLM.from_pretrained`), with `training.json` beside
+the weights. The tokenizer and the lengths of a task's training examples have a folder of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ..errors import UsageError
+from ..method import Lengths
+from ..task import Task, output_text
+from .recipe import Recipe, key_of
+
+ENVIRONMENT_VARIABLE = "SKIPBENCH_CHECKPOINTS"
+
+# announce(title) -> progress callback of the training loop, or None
+Announce = Callable[[str], Callable | None]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a base model is made of. `model` is a built-in name, or a hub name or folder that brings its own weights."""
+
+    model: str
+    task: Task
+    seed: int
+    base: Recipe
+    own: Recipe
+    vocab_size: int
+    max_prompt_tokens: int
+    max_output_tokens: int
+    max_positions: int = 1024
+
+    @property
+    def builtin(self) -> bool:
+        from ..backbone.builtin import BUILTIN
+
+        return self.model in BUILTIN
+
+    @property
+    def horizon(self) -> int:
+        """Decode steps of the longest training output."""
+        return self.max_output_tokens - 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Weights in a folder; `weights` is their SHA-256, `training` what `training.json` says."""
+
+    path: str
+    key: str
+    weights: str
+    training: dict
+
+
+class Checkpoints:
+    """The store. Keys need no torch; what is missing is trained when asked for."""
+
+    def __init__(self, root: str | Path | None = None, announce: Announce | None = None) -> None:
+        default = os.environ.get(ENVIRONMENT_VARIABLE) or Path(__file__).resolve().parents[2] / "checkpoints"
+        self.root = Path(root or default)
+        self.announce = announce or (lambda title: None)
+        self._pairs: dict[str, list] = {}
+
+    # -- keys -------------------------------------------------------------------------------------------------------
+
+    def text_key(self, setting: Setting) -> str:
+        """Key of the tokenizer and the encoded training examples."""
+        return key_of(
+            kind="text",
+            tokenizer=f"bpe-{setting.vocab_size}" if setting.builtin else setting.model,
+            task=setting.task.label,
+            data=setting.task.data_hash("train"),
+            limits=[setting.max_prompt_tokens, setting.max_output_tokens],
+        )
+
+    def base_key(self, setting: Setting) -> str:
+        """Key of the base model."""
+        if not setting.builtin:
+            return key_of(kind="given", model=setting.model, weights=weights_identity(setting.model))
+        return key_of(
+            kind="base",
+            model=setting.model,
+            text=self.text_key(setting),
+            positions=setting.max_positions,
+            recipe=setting.base,
+            seed=setting.seed,
+        )
+
+    def own_key(self, setting: Setting, objective: dict) -> str:
+        """Key of the base trained on under an objective."""
+        return key_of(
+            kind="own",
+            base=self.base_key(setting),
+            text=self.text_key(setting),
+            objective=objective,
+            recipe=setting.own,
+            seed=setting.seed,
+        )
+
+    # -- artefacts --------------------------------------------------------------------------------------------------
+
+    def lengths(self, setting: Setting) -> Lengths:
+        """Token lengths of the task's training examples."""
+        file = self._text_folder(setting) / "lengths.json"
+        values = json.loads(file.read_text())
+        return Lengths(values["prompt"], values["output"], tuple(values["outputs"]))
+
+    def tokenizer(self, setting: Setting):
+        """The tokenizer of a setting, trained on the task for built-in models."""
+        from transformers import AutoTokenizer
+
+        if not setting.builtin:
+            return _given_tokenizer(setting.model)
+        return AutoTokenizer.from_pretrained(self._text_folder(setting), local_files_only=True)
+
+    def base(self, setting: Setting) -> Checkpoint | None:
+        """The base model, trained if it is not there; None for a model that brings its own weights."""
+        if not setting.builtin:
+            return None
+        key = self.base_key(setting)
+        if not self._holds(key):
+            self._train(setting, key, "base", setting.base, _full_objective(setting), self._fresh(setting))
+        return self._read(key)
+
+    def own(self, setting: Setting, objective: dict, label: str) -> Checkpoint:
+        """The base trained on under `objective`; `label` names it while it trains."""
+        key = self.own_key(setting, objective)
+        if not self._holds(key):
+            base = self.base(setting)
+            backbone = self._load(base.path if base else setting.model)
+            self._train(setting, key, label, setting.own, objective, backbone)
+        return self._read(key)
+
+    def backbone(self, checkpoint: Checkpoint, name: str, dtype: str, device: str):
+        """A checkpoint's model, ready to decode."""
+        from ..backbone import Backbone
+
+        backbone = Backbone.load(checkpoint.path, dtype, device)
+        backbone.name = name
+        return backbone
+
+    # -- making -----------------------------------------------------------------------------------------------------
+
+    def _fresh(self, setting: Setting):
+        from ..backbone import Backbone
+        from ..backbone.builtin import untrained
+
+        tokenizer = self.tokenizer(setting)
+        model = untrained(setting.model, len(tokenizer), setting.seed, setting.max_positions)
+        return Backbone(model, tokenizer, setting.model)
+
+    def _load(self, name: str):
+        from ..backbone import Backbone
+
+        return Backbone.load(name, "float32", _training_device())
+
+    def _train(self, setting: Setting, key: str, label: str, recipe: Recipe, objective: dict, backbone) -> None:
+        from .loop import train
+
+        state_file = self.root / f"{key}.state"
+        progress = self.announce(f"train {setting.task.label} {setting.model} {label}")
+        backbone.model.to(_training_device())
+        pairs = self._training_pairs(setting, backbone.require_tokenizer())
+        trained = train(backbone, pairs, objective, recipe, setting.seed, state_file, progress)
+        with self._new_folder(key) as folder:
+            backbone.model.save_pretrained(folder)
+            backbone.tokenizer.save_pretrained(folder)
+            facts = {
+                "model": setting.model,
+                "task": setting.task.label,
+                "source": setting.task.source,
+                "label": label,
+                "seed": setting.seed,
+                "recipe": dataclasses.asdict(recipe),
+                "objective": objective["objective"],
+                **dataclasses.asdict(trained),
+                "weights": weights_hash(folder),
+            }
+            (folder / "training.json").write_text(json.dumps(facts, indent=1))
+        state_file.unlink(missing_ok=True)
+
+    def _training_pairs(self, setting: Setting, tokenizer) -> list:
+        from .batches import encode_pairs
+
+        key = self.text_key(setting)
+        if key not in self._pairs:
+            self._pairs = {
+                key: encode_pairs(
+                    setting.task, "train", tokenizer, setting.max_prompt_tokens, setting.max_output_tokens
+                )
+            }
+        return self._pairs[key]
+
+    def _text_folder(self, setting: Setting) -> Path:
+        key = self.text_key(setting)
+        if not self._holds(key):
+            self._make_text(setting, key)
+        return self.root / key
+
+    def _make_text(self, setting: Setting, key: str) -> None:
+        from .batches import lengths_of
+        from .tokenizer import train_tokenizer
+
+        tokenizer = _given_tokenizer(setting.model) if not setting.builtin else None
+        if tokenizer is None:
+            tokenizer = train_tokenizer(_texts(setting.task), setting.vocab_size)
+        lengths = lengths_of(self._training_pairs(setting, tokenizer))
+        with self._new_folder(key) as folder:
+            tokenizer.save_pretrained(folder)
+            (folder / "lengths.json").write_text(json.dumps(dataclasses.asdict(lengths)))
+
+    # -- files ------------------------------------------------------------------------------------------------------
+
+    def _holds(self, key: str) -> bool:
+        return (self.root / key).is_dir()
+
+    def _read(self, key: str) -> Checkpoint:
+        folder = self.root / key
+        try:
+            training = json.loads((folder / "training.json").read_text())
+            return Checkpoint(str(folder), key, training["weights"], training)
+        except (OSError, ValueError, KeyError) as error:
+            raise UsageError(f"checkpoint {folder} is damaged ({error}); delete it and run again") from error
+
+    @contextmanager
+    def _new_folder(self, key: str):
+        """A folder that appears under its name only when it is complete."""
+        part = self.root / f"{key}.part-{os.getpid()}"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        try:
+            yield part
+            if not self._holds(key):  # another process may have been faster
+                part.replace(self.root / key)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def weights_hash(folder: Path) -> str:
+    """SHA-256 over the weight files of a checkpoint folder."""
+    digest = hashlib.sha256()
+    for file in sorted(f for f in Path(folder).iterdir() if f.suffix in (".safetensors", ".bin", ".gguf")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def weights_identity(name: str) -> str | None:
+    """SHA-256 of the weights behind a folder or file name; None for any other name, which stands for itself."""
+    path = Path(name)
+    if path.is_dir():
+        return weights_hash(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+
+
+def _full_objective(setting: Setting) -> dict:
+    from ..backbone.builtin import BUILTIN
+
+    layers = list(range(BUILTIN[setting.model][1]))
+    return {"objective": "plan", "prompt": layers, "steps": [layers]}
+
+
+def _texts(task: Task):
+    for example in task.load("train"):
+        yield task.prompt(example)
+        yield from map(output_text, example.references)
+
+
+def _given_tokenizer(model: str):
+    from ..backbone import Backbone
+
+    return Backbone.load(model).require_tokenizer()
+
+
+def _training_device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"

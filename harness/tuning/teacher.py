@@ -1,0 +1,93 @@
+"""Teacher-forced quality: next-token loss and accuracy on references, under the layers a method would run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ..backbone import Backbone, gates
+from ..backbone.masked import causal_mask, row_positions
+from ..method import EarlyExit, LayerSchedule, Method
+from ..training.batches import Batch, Pair, collate
+from ..training.objectives import plan_logits
+
+
+@dataclass(frozen=True)
+class TeacherForced:
+    """Per output token of all pairs: its place in the output (0 is the first), loss in nats, and whether arg-max hit."""
+
+    places: Tensor
+    losses: Tensor
+    correct: Tensor
+
+    @property
+    def loss(self) -> float:
+        """Mean loss a token."""
+        return float(self.losses.mean())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of tokens predicted right, in per cent."""
+        return 100 * float(self.correct.double().mean())
+
+    def loss_by_position(self) -> list[float]:
+        """Mean loss at output position 1, 2, …"""
+        count = torch.bincount(self.places)
+        return (torch.bincount(self.places, weights=self.losses) / count).tolist()
+
+
+def teacher_forced(
+    backbone: Backbone, method: Method, pairs: Sequence[Pair], max_new_tokens: int, batch_size: int = 32
+) -> TeacherForced:
+    """Score the reference outputs of `pairs` token by token, with the history a method would have had."""
+    parts = []
+    with torch.inference_mode():
+        for start in range(0, len(pairs), batch_size):
+            batch = collate(pairs[start : start + batch_size], backbone.pad_id).to(backbone.device)
+            logits = method_logits(backbone, method, batch, max_new_tokens - 1).float()
+            losses = cross_entropy(logits, batch.targets, reduction="none")
+            parts.append((batch.steps, losses.double(), logits.argmax(-1) == batch.targets))
+    return TeacherForced(*(torch.cat(values).cpu() for values in zip(*parts, strict=True)))
+
+
+def method_logits(backbone: Backbone, method: Method, batch: Batch, max_steps: int) -> Tensor:
+    """Logits [output tokens, vocabulary] of a batch when each position runs what the method says."""
+    if isinstance(method, LayerSchedule):
+        return plan_logits(backbone, LayerSchedule.recipe(method, batch.decode_steps), batch)
+    return _exit_logits(backbone, method, batch, max_steps)
+
+
+def _exit_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps: int) -> Tensor:
+    """Each output position leaves where the method lets it; deeper layers then see its unchanged state."""
+    mask = causal_mask(batch.attention_mask, backbone.dtype)
+    left = torch.zeros_like(batch.attention_mask, dtype=torch.bool)
+
+    def visit(index: int, hidden: Tensor, call) -> Tensor:
+        out = torch.where(left.unsqueeze(-1), hidden, call(hidden, attention_mask=mask))
+        for step in range(1, batch.decode_steps + 1) if index < backbone.num_layers - 1 else ():
+            column = batch.prompt_columns + step - 1
+            state = _State(backbone, out[:, column], hidden[:, column], step, max_steps)
+            left[:, column] |= method.should_exit(index, state)
+        return out
+
+    with gates(backbone, visit):
+        hidden = backbone.run_body(batch.input_ids, row_positions(batch.attention_mask))
+    return backbone.head(hidden.flatten(0, 1)[batch.predicting])
+
+
+@dataclass
+class _State:
+    """What an exit rule sees of one output position of a batch."""
+
+    backbone: Backbone
+    hidden: Tensor
+    previous: Tensor
+    step: int
+    max_steps: int
+
+    def logits(self) -> Tensor:
+        return self.backbone.exit_head(self.hidden)
