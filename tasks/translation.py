@@ -39,7 +39,7 @@ class Part(NamedTuple):
     hold_out: bool | None = None
 
 
-HOLD_OUT = 20  # every 20th row of the Romanian training file validates
+HOLD_OUT = 20  # every 20th different source of the Romanian training file validates
 _GERMAN = {
     "train": Part("multi30k.train", 29000),
     "validation": Part("multi30k.validation", 1014),
@@ -80,8 +80,8 @@ PARTS: dict[str, dict[str, Part]] = {
     },
     "en-zh": _CHINESE | {"wmt22": Part("wmt22.en-zh", 2037)},
     "ro-en": {
-        "train": Part("tatoeba_test.en-ro", 9519, hold_out=False),
-        "validation": Part("tatoeba_test.en-ro", 500, hold_out=True),
+        "train": Part("tatoeba_test.en-ro", 9523, hold_out=False),
+        "validation": Part("tatoeba_test.en-ro", 496, hold_out=True),
         "test": Part("newstest2016.ro-en", 1999),
         "flores200": Part("flores200.devtest", 1012),
     },
@@ -148,7 +148,8 @@ class Translation(SourcedTask):
         part = self.parts[split]
         if part.hold_out is None or self.source != "local" or part.stem not in self.local_files(split)[0].name:
             return examples
-        return [e for number, e in enumerate(examples) if (number % HOLD_OUT == HOLD_OUT - 1) == part.hold_out]
+        order = {source: number for number, source in enumerate(dict.fromkeys(e.fields["source"] for e in examples))}
+        return [e for e in examples if (order[e.fields["source"]] % HOLD_OUT == 0) == part.hold_out]
 
     def stand_in(self, split: str) -> list[Row]:
         """Invented sentences of one pattern."""

@@ -1,0 +1,266 @@
+"""The four tasks: counts of the real data, prompts, stand-ins, floors."""
+
+import statistics
+import subprocess
+import sys
+
+import pytest
+from real_data import real_data
+
+from harness import load_task, score
+from harness.errors import UsageError
+from harness.registry import TASKS
+from harness.task import encode_output, encode_prompt, hash_examples
+from tasks import sources
+
+PAIRS = ("de-en", "en-de", "zh-en", "en-zh", "ro-en")
+NAMES = ("e2e", "reddit_tldr", "cnn_dm", *(f"translation:{pair}" for pair in PAIRS))
+SPLITS = ("train", "validation", "test")
+
+
+@pytest.fixture
+def stand_in(monkeypatch, tmp_path):
+    """Loads a task from its stand-in."""
+    monkeypatch.delenv("SKIPBENCH_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(sources, "CHECKOUT_DATA", tmp_path)
+    return load_task
+
+
+def test_all_four_are_registered():
+    assert {"e2e", "reddit_tldr", "cnn_dm", "translation"} <= set(TASKS.names())
+
+
+# The real data
+@pytest.mark.parametrize("name", NAMES)
+def test_every_local_split_has_its_stated_size(name):
+    task = load_task(name, data=real_data())
+    assert task.source == "local"
+    assert {split: len(task.load(split)) for split in task.splits} == task.sizes
+    assert set(SPLITS) <= set(task.splits)
+
+
+@pytest.mark.parametrize(
+    "name, split, count",
+    [
+        ("e2e", "test", 630),
+        ("e2e", "validation", 547),
+        ("reddit_tldr", "train", 9872),
+        ("cnn_dm", "train", 692),
+        ("translation:de-en", "wmt22", 1984),
+        ("translation:zh-en", "wmt22", 1875),
+        ("translation:en-de", "wmt22", 2037),
+        ("translation:en-zh", "wmt22", 2037),
+    ],
+)
+def test_loader_counts(name, split, count):
+    assert len(load_task(name, data=real_data()).load(split)) == count
+
+
+def test_e2e_references_are_grouped():
+    task = load_task("e2e", data=real_data())
+    numbers = {split: [len(e.references) for e in task.load(split)] for split in SPLITS}
+    assert {split: sum(n) for split, n in numbers.items()} == {"train": 42061, "validation": 4672, "test": 4693}
+    assert max(numbers["validation"]) == 43 and max(numbers["test"]) == 45
+    assert len({e.fields["mr"] for e in task.load("test")}) == 630
+
+
+def test_wmt22_has_both_references_in_order():
+    example = load_task("translation:zh-en", data=real_data()).load("wmt22")[0]
+    assert len(example.references) == 2 and example.references[0].endswith("punish him?")
+
+
+def test_romanian_validation_is_held_out_of_training():
+    task = load_task("translation:ro-en", data=real_data())
+    train, validation = ({e.fields["source"] for e in task.load(s)} for s in ("train", "validation"))
+    assert not validation & train
+    assert task.data_hash("train") != task.data_hash("validation")
+
+
+def test_german_training_file_serves_both_directions():
+    there, back = (load_task(f"translation:{pair}", data=real_data()).load("test")[5] for pair in ("de-en", "en-de"))
+    assert there.fields["source"] == back.references[0] and there.references[0] == back.fields["source"]
+
+
+# Stand-ins
+@pytest.mark.parametrize("name", NAMES)
+def test_stand_ins_are_seeded_and_apart(stand_in, name):
+    task = stand_in(name)
+    assert task.source == "stand-in"
+    parts = {split: task.load(split) for split in SPLITS}
+    assert all(len({e.id for e in part}) == len(part) >= 100 for part in parts.values())
+    prompts = {split: {task.prompt(e) for e in part} for split, part in parts.items()}
+    assert not prompts["train"] & (prompts["validation"] | prompts["test"])
+    code = f"from harness import load_task; print(load_task({name!r}).data_hash('test'))"
+    other = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONHASHSEED": "7", "HF_HUB_OFFLINE": "1"},
+    )
+    assert other.stdout.strip() == hash_examples(parts["test"]) == task.data_hash("test")
+
+
+PINNED = {
+    "e2e": "63116ee54496",
+    "reddit_tldr": "db6f74c01530",
+    "cnn_dm": "2339563f1ebb",
+    "translation:de-en": "8ffe46b28310",
+    "translation:en-de": "479b7985cccb",
+    "translation:zh-en": "5d6418861259",
+    "translation:en-zh": "191f6f10ab89",
+    "translation:ro-en": "765574aa9ae6",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stand_ins_are_the_same_on_every_machine(stand_in, name):
+    assert stand_in(name).data_hash("test")[:12] == PINNED[name]
+
+
+@pytest.mark.parametrize(
+    "name, prompt, output, words",
+    [
+        ("e2e", (8, 14), (17, 24), 250),
+        ("reddit_tldr", (220, 300), (17, 26), 250),
+        ("cnn_dm", (500, 660), (33, 48), 250),
+        ("translation:de-en", (16, 24), (10, 15), 100),
+    ],
+)
+def test_stand_ins_have_lengths_near_the_real_medians(stand_in, name, prompt, output, words):
+    task = stand_in(name)
+    examples = task.load("train")
+    references = [reference for example in examples for reference in example.references]
+    assert prompt[0] <= statistics.median(len(task.prompt(e).split()) for e in examples) <= prompt[1]
+    assert output[0] <= statistics.median(len(r.split()) for r in references) <= output[1]
+    assert len({word for r in references for word in r.split()}) < words
+
+
+def test_e2e_stand_in_has_several_references(stand_in):
+    numbers = [len(e.references) for e in stand_in("e2e").load("test")]
+    assert min(numbers) >= 2 and statistics.median(numbers) >= 5
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_facts_of_a_stand_in_stand_in_the_first_160_words(stand_in, name):
+    """Where prompts are cut, what the output needs must be left: every name of the output is there."""
+    task = stand_in(name)
+    if task.language != "en" or name.startswith("translation"):
+        return
+    for example in task.load("test")[:20]:
+        start = " ".join(task.prompt(example).split()[:110])
+        names = {word.strip(".,:") for word in example.references[0].split()[1:] if word[0].isupper()} - {
+            "I",
+            "My",
+            "Now",
+        }
+        assert sum(name_ in start for name_ in names) >= 0.5 * len(names)
+
+
+# Prompts
+class CharTokenizer:
+    """One token a character; puts a BOS in front, twice if asked to double it."""
+
+    bos_token_id, eos_token_id = 1, 2
+
+    def __init__(self, writes_bos):
+        self.writes_bos = writes_bos
+
+    def __call__(self, text, add_special_tokens=True):
+        if isinstance(text, list):
+            return {"input_ids": [self(one, add_special_tokens)["input_ids"] for one in text]}
+        ids = [ord(c) + 10 for c in text]
+        return {"input_ids": [1, *ids] if add_special_tokens and self.writes_bos else ids}
+
+
+@pytest.mark.parametrize("name", [*NAMES, "translation:de-en-before"])
+@pytest.mark.parametrize("writes_bos", [True, False])
+def test_prompts_are_cut_in_the_document_and_have_one_bos(stand_in, name, writes_bos):
+    task, tokenizer = stand_in(name), CharTokenizer(writes_bos)
+    example = task.load("test")[0]
+    whole = encode_prompt(task, example, tokenizer, 100_000)
+    assert not whole.truncated and whole.ids.count(1) == writes_bos and (whole.ids[0] == 1) == writes_bos
+    prompt = task.prompt(example)
+    document = example.fields[task.document_field]
+    start = prompt.index(document)
+    limit = len(prompt) - len(document) // 2
+    cut = encode_prompt(task, example, tokenizer, limit)
+    text = "".join(chr(i - 10) for i in cut.ids if i != 1)
+    assert cut.truncated and len(cut.ids) <= limit and cut.ids.count(1) == writes_bos
+    assert text.startswith(prompt[:start]) and text.endswith(prompt[start + len(document) :])
+    assert encode_output(example.references[0], tokenizer)[-1] == 2
+    assert 1 not in encode_output(example.references[0], tokenizer)
+
+
+def test_prompt_forms(stand_in):
+    prompts = {name: stand_in(name).prompt_template for name in (*NAMES, "translation:zh-en-before")}
+    assert prompts["e2e"] == "{mr}\n=>"
+    assert prompts["reddit_tldr"] == "SUBREDDIT: r/{subreddit}\n\nTITLE: {title}\n\nPOST: {post}\n\nTL;DR:"
+    assert prompts["cnn_dm"] == "{article}\n\nTL;DR:"
+    assert prompts["translation:de-en"] == "{source}\nTranslate the text above from German into English:"
+    assert prompts["translation:zh-en-before"].startswith(
+        "Translate the text below from Chinese into English.\n{source}"
+    )
+
+
+def test_braces_in_the_data_are_text(stand_in):
+    task = stand_in("cnn_dm")
+    example = type(task.load("test")[0])("0", {"article": "{curly} {0} {}"}, ("x",))
+    assert task.prompt(example) == "{curly} {0} {}\n\nTL;DR:"
+
+
+def test_languages_and_variants(stand_in):
+    assert [stand_in(f"translation:{pair}").language for pair in PAIRS] == ["en", "de", "en", "zh", "en"]
+    assert stand_in("translation").label == "translation:de-en"
+    with pytest.raises(UsageError, match="translation:de-en"):
+        stand_in("translation:fr-en")
+    with pytest.raises(UsageError, match="split 'wmt22' is in the local data only"):
+        stand_in("translation:de-en").load("wmt22")
+
+
+def test_translation_of_ones_own(tmp_path):
+    (tmp_path / "test.csv").write_text("de,en\nGuten Tag,Good day\n", encoding="utf-8")
+    (example,) = load_task("translation:de-en", data=tmp_path).load("test")
+    assert (example.fields["source"], example.references) == ("Guten Tag", ("Good day",))
+    with pytest.raises(UsageError, match="no column 'ro'; it has 'de', 'en', needed are 'ro', 'en' or 'en_ref_A'"):
+        load_task("translation:ro-en", data=tmp_path).load("test")
+
+
+# Floors
+@pytest.mark.parametrize(
+    "name, floors",
+    [
+        ("e2e", {"copied source"}),
+        ("reddit_tldr", {"title", "lead-3"}),
+        ("cnn_dm", {"lead-3"}),
+        ("translation:en-zh", {"copied source"}),
+    ],
+)
+def test_floors(stand_in, name, floors):
+    task = stand_in(name)
+    examples, outputs = task.load("test"), task.floor_outputs("test")
+    assert set(outputs) == floors | {"most frequent reference"}
+    assert all(len(texts) == len(examples) for texts in outputs.values())
+    references = [e.references for e in examples]
+    main = task.metrics[0]
+    best = max(score(texts, references, [main], task.language)[main] for texts in outputs.values())
+    perfect = score([r[0] for r in references], references, [main], task.language)[main]
+    assert best < 45 < perfect
+
+
+def test_lead_3_takes_three_sentences(stand_in):
+    from tasks.floors import lead
+
+    assert lead("One is here. Two?  Three!\nFour.") == "One is here.\nTwo?\nThree!"
+
+
+def test_loading_a_task_imports_nothing_heavy():
+    code = (
+        "from harness import load_task; import sys; load_task('e2e').load('test'); "
+        "print({'numpy', 'torch', 'datasets', 'pandas'} & set(sys.modules))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"HF_HUB_OFFLINE": "1"}
+    )
+    assert found.stdout.strip() == "set()"
