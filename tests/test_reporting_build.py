@@ -13,8 +13,9 @@ from reporting_fixtures import TASKS, N, add_run, fake_results
 
 from harness.errors import SkipbenchError, UsageError
 from harness.reporting import build_report
+from harness.reporting.panels import panels
 from harness.reporting.plans import layer_shares
-from harness.reporting.points import load_points, panels
+from harness.reporting.points import load_points
 from harness.results import Store
 
 PLOTS = {

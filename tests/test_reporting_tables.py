@@ -12,11 +12,11 @@ import pytest
 from reporting_fixtures import QUALITY, TARGETS, fake_results
 from results_fixtures import metric as scored
 
-from harness.reporting import points
 from harness.reporting.curves import pareto
 from harness.reporting.equal_speed import at_speed, interpolated
+from harness.reporting.panels import _named, merge_seeds, panels
 from harness.reporting.paper_tables import build, published
-from harness.reporting.points import Point, Value, load_points, panels
+from harness.reporting.points import Point, Value, load_points
 from harness.reporting.table import Cell, Column, Table, mark_best, tex
 from harness.reporting.words import number, with_interval
 
@@ -120,7 +120,7 @@ def test_seeds_are_averaged_with_their_range_beside(groups):
     merged = [p for p in groups[0].points if p.method == "random_skip"]
     assert len(merged) == 3 and len(merged[0].runs) == 3
     runs = [point("a", 2, 10.0), point("a", 2, 14.0, seed=1)]
-    value = points.merge_seeds(runs)[0].get("bleu")
+    value = merge_seeds(runs)[0].get("bleu")
     assert value == Value(12.0, 11.0, 13.0, None, (10.0, 14.0))
     assert with_interval(value, "bleu") == "12.0 [11.0, 13.0] (seeds 10.0–14.0)"
 
@@ -129,9 +129,9 @@ def test_variants_of_a_method_get_curves_of_their_own():
     kinds = [
         point("calm", 2, 50, params={"confidence": c, "threshold": t}) for c, t in (("state", 0.9), ("softmax", 1))
     ]
-    assert [p.label for p in points._named(kinds)] == ["calm confidence=state", "calm confidence=softmax"]
+    assert [p.label for p in _named(kinds)] == ["calm confidence=state", "calm confidence=softmax"]
     base = [point("unified", 2, 50), point("unified", 2, 40, checkpoint="base")]
-    assert [p.label for p in points._named(base)] == ["unified", "unified (base checkpoint)"]
+    assert [p.label for p in _named(base)] == ["unified", "unified (base checkpoint)"]
 
 
 def test_missing_numbers_are_dashes():

@@ -1,15 +1,26 @@
 """Tables, plots, claims and the HTML report of a results folder.
 
-    build_report(root)            brings results.csv, tables/, plots/ and report.html up to date; returns the files
+    build_report(root)    brings results.csv, tables/, plots/ and report.html up to date; returns the files
+    judge_claims(root)    the papers' claims, judged: a list of Judgement; claims_text(…) writes them for a terminal
 
 Nothing is made anew while the inputs are the same. This room reads what `harness.results` wrote and never decodes.
 Beyond the schema it uses, where they are there:
 
     scores.json   "loss_by_position": [mean loss at output position 1, 2, …]
                   "per_example": {metric: [value of each record, in the records' order]}, which the claims need
+    records.jsonl "pieces": [text of each output token], which lets the report colour the text by layers
     a run whose method is named "floor"   a trivial output's scores, its variant naming which (lead-3, title, …)
 """
 
+import importlib
+
 from .build import build_report
 
-__all__ = ["build_report"]
+__all__ = ["build_report", "overview", "claims_text", "judge_claims"]
+
+
+def __getattr__(name: str):
+    """Claims need numpy; finding that a report is up to date does not."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(".claims", __name__), name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ..results import write_results_csv
+from ..results import load_failures, load_runs, load_suite, write_results_csv
 from ..results.files import read_json, replace_if_changed, replace_json
 from ..results.reading import check_folder
 
@@ -52,17 +52,30 @@ def _stamped(root: Path, digest: str) -> list[Path] | None:
 
 
 def _build(root: Path) -> list[Path]:
-    from . import paper_tables
-    from .points import load_points, panels
+    from . import claims, page, paper_tables
+    from .panels import panels
+    from .points import load_points
 
-    points = load_points(root)
-    groups = panels(points)
-    tables = paper_tables.build(groups)
-    files = _write_tables(root / "tables", tables)
+    groups = panels(load_points(root))
+    judgements = claims.judge_panels(groups)
+    verdicts, tables = claims.claims_table(judgements), paper_tables.build(groups)
+    files = _write_tables(root / "tables", [verdicts, *tables] if judgements else tables)
     plots = _draw(root / "plots", groups)
-    made = [*files, *plots]
+    text = page.render(groups, tables, judgements, verdicts, plots, _missing(root))
+    replace_if_changed(root / "report.html", text.encode("utf-8"))
+    made = [*files, *plots, root / "report.html"]
     _remove_stale(root, made)
     return made
+
+
+def _missing(root: Path) -> list[str]:
+    """What is missing in the folder, a sentence each: failed jobs, unfinished runs, jobs that have not begun."""
+    failures, jobs = load_failures(root), (load_suite(root) or {}).get("jobs", [])
+    unfinished = {run.folder.name for run in load_runs(root) if run.scores is None} - set(failures)
+    done = {path.parent.name for path in root.glob("runs/*/scores.json")} | {p.stem for p in root.glob("timing/*.json")}
+    found = [f"{job} failed: {failure.get('error')}" for job, failure in failures.items()]
+    found += [f"{job} is not finished" for job in sorted(unfinished)]
+    return found + [f"{job} has not run" for job in jobs if job not in done | unfinished | set(failures)]
 
 
 def _write_tables(folder: Path, tables) -> list[Path]:
@@ -71,7 +84,7 @@ def _write_tables(folder: Path, tables) -> list[Path]:
     for table in tables:
         for ending, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
             path = folder / f"{table.id}.{ending}"
-            replace_if_changed(path, text.encode("utf-8"))
+            replace_if_changed(path, text.encode("utf-8", "backslashreplace"))
             made.append(path)
     return made
 

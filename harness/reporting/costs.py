@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .curves import timed_batch_sizes
-from .points import Panel, Point, Value
+from .panels import Panel
+from .points import Point, Value
 from .style import INK, QUIET, axes_legend, figure, heading, look, save
 from .words import metric, target_title
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .points import Panel, Point, Value
+from .panels import Panel
+from .points import Point, Value
 from .style import INK, QUIET, axes_legend, figure, heading, look, save
 from .words import metric
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .points import Panel, Point, Value
+from .panels import Panel
+from .points import Point, Value
 from .table import Cell, Column, Table, mark_best
 from .words import MISSING, metric, panel_title, target_title, task_title
 

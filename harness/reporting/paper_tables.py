@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from .equal_speed import equal_speed_tables
-from .points import FLOOR, REFERENCE, Panel, Point, Value, slug
+from .panels import Panel
+from .points import FLOOR, REFERENCE, Point, Value, slug
 from .table import Cell, Column, Table, mark_best
 from .words import metric, panel_title, source_title, target_title, task_title
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from .points import Panel, Point
+from .panels import Panel
+from .points import Point
 from .style import QUIET, figure, heading, save, widen
 from .words import target_title
 

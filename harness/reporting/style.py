@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from .points import Panel
+from .panels import Panel
 from .words import model_title, source_title, task_title
 
 # Okabe and Ito's palette, told apart by the colour-blind; yellow is left out because it vanishes in print.

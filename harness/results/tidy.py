@@ -49,7 +49,7 @@ def read_results(root: str | Path) -> pd.DataFrame:
 def write_results_csv(root: str | Path) -> Path:
     """Bring DIR/results.csv up to date; a file that already has the right bytes is left alone. Returns its path."""
     path = Path(root) / "results.csv"
-    replace_if_changed(path, results_csv(Path(root)).encode("utf-8"))
+    replace_if_changed(path, results_csv(Path(root)).encode("utf-8", "backslashreplace"))
     return path
 
 

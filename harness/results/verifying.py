@@ -102,6 +102,6 @@ def _suite_faults(root: Path, done: set[str]) -> list[str]:
 
 def _csv_faults(root: Path) -> list[str]:
     path = root / "results.csv"
-    if path.exists() and path.read_text(encoding="utf-8") != results_csv(root):
+    if path.exists() and path.read_bytes() != results_csv(root).encode("utf-8", "backslashreplace"):
         return ["results.csv does not follow from the runs; `skipbench report` writes it anew"]
     return []

@@ -1,0 +1,170 @@
+"""The papers' claims as data, judged from a results folder.
+
+Only like with like: one panel (task, split, source, n, model, dtype, device, attention, decoding), own checkpoints on
+both sides, speeds within 3 % or interpolated along the curve, and never where `full` does not beat the floor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import comparisons
+from .judging import UNJUDGED, Evidence, Verdict, verdicts
+from .panels import Panel, panels
+from .points import load_points
+from .table import Cell, Column, Table
+from .words import MISSING, panel_title, target_title, task_title
+
+SKIPDECODE, UNIFIED, CALM = "SkipDecode, arXiv 2307.02628", "Unified, arXiv 2404.06954", "CALM, arXiv 2207.07061"
+SPEED = "SPEED, arXiv 2310.12072"
+SUMMARIES = ("reddit_tldr", "cnn_dm")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is compared, in which direction, by which margin.
+
+    `kind` names a comparison of comparisons.py; `margin` is what the difference must exceed, as a share of `full`
+    (quality) or of the right side (speed, memory). `tasks` without variants; none means every task.
+    """
+
+    id: str
+    text: str
+    source: str
+    kind: str
+    left: str
+    right: str = "full"
+    tasks: tuple[str, ...] = ()
+    margin: float = 0.0
+
+
+CLAIMS = (
+    Claim("skipdecode-keeps-e2e", "SkipDecode loses at most 5 % of quality on E2E, 2x to 5x", SKIPDECODE, "keeps",
+          "skipdecode", tasks=("e2e",), margin=-0.05),
+    Claim("skipdecode-carries-over", "Settings found on E2E carry over: at most 5 % lost on other tasks", SKIPDECODE,
+          "keeps", "skipdecode", tasks=(*SUMMARIES, "translation"), margin=-0.05),
+    Claim("skipdecode-summaries-lose-more", "SkipDecode loses more on summaries than on E2E", SKIPDECODE, "loses_more",
+          "skipdecode", tasks=SUMMARIES),
+    Claim("skipdecode-beats-multi_layer", "SkipDecode beats a fixed exit at equal layers", SKIPDECODE, "beats",
+          "skipdecode", "multi_layer", ("e2e", "reddit_tldr"), 0.01),
+    Claim("skipdecode-beats-calm", "SkipDecode beats CALM-DEC at equal layers", SKIPDECODE, "beats", "skipdecode",
+          "calm", ("e2e", "reddit_tldr"), 0.01),
+    Claim("skipdecode-any-batch", "SkipDecode keeps 90 % of its batch-1 speed-up at the largest batch", SKIPDECODE,
+          "any_batch", "skipdecode", margin=-0.1),
+    Claim("skipdecode-less-kv", "SkipDecode holds less KV memory than full", SKIPDECODE, "less_kv", "skipdecode"),
+    Claim("calm-fades", "CALM's speed-up fades with the batch: a tenth lost at the largest", SKIPDECODE, "fades",
+          "calm", margin=0.1),
+    Claim("unified-beats-skipdecode", "Unified beats SkipDecode at equal speed", UNIFIED, "beats", "unified",
+          "skipdecode", ("translation", "cnn_dm"), 0.01),
+    Claim("unified-beats-calm", "Unified beats dynamic early exit at equal speed", UNIFIED, "beats", "unified", "calm",
+          ("translation", "cnn_dm"), 0.01),
+    Claim("unified-closer-skipdecode", "Unified's clock is closer to the target than SkipDecode's", UNIFIED, "closer",
+          "unified", "skipdecode"),
+    Claim("unified-closer-calm", "Unified's clock is closer to the target than early exit's", UNIFIED, "closer",
+          "unified", "calm"),
+    Claim("unified-steadier", "Unified's speed varies less from sample to sample than early exit's", UNIFIED,
+          "steadier", "unified", "calm"),
+    Claim("calm-softmax-keeps", "CALM keeps 95 % of quality at its target speed-ups", CALM, "keeps", "calm",
+          tasks=("cnn_dm", "translation"), margin=-0.05),
+    Claim("skipdecode-beats-random", "SkipDecode beats random layers at equal layers", "control", "beats",
+          "skipdecode", "random_skip", margin=0.01),
+    Claim("unified-beats-random", "Unified beats random layers at equal layers", "control", "beats", "unified",
+          "random_skip", margin=0.01),
+    Claim("speed-latency", "SPEED is 30 % faster than the same decoder run sequentially", SPEED, "faster", "speed",
+          margin=0.3),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One claim on one panel and target: the evidence, if there was any, and the verdict with its reason."""
+
+    claim: Claim
+    panel: Panel
+    target: float | None
+    evidence: Evidence | None
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        where = f"{task_title(self.panel.config['task'])}, {target_title(self.target)}"
+        return f"{self.verdict.verdict}: {self.claim.text} ({where}): {_shown(self)}; {self.verdict.reason}"
+
+
+def judge_claims(root: str | Path, claims: Sequence[Claim] = CLAIMS) -> list[Judgement]:
+    """Every claim that the folder's runs touch, judged with Holm's correction over all that could be tested."""
+    return judge_panels(panels(load_points(Path(root))), claims)
+
+
+def judge_panels(groups: Sequence[Panel], claims: Sequence[Claim] = CLAIMS) -> list[Judgement]:
+    """See `judge_claims`."""
+    found = [(claim, *case) for claim in claims for panel in groups for case in _cases(claim, panel, groups)]
+    decided = iter(verdicts([outcome for *_, outcome in found if isinstance(outcome, Evidence)]))
+    judgements = []
+    for claim, panel, target, outcome in found:
+        if isinstance(outcome, Evidence):
+            judgements.append(Judgement(claim, panel, target, outcome, next(decided)))
+        else:
+            judgements.append(Judgement(claim, panel, target, None, Verdict(UNJUDGED, None, outcome)))
+    return judgements
+
+
+def _cases(claim: Claim, panel: Panel, groups: Sequence[Panel]) -> Iterator[tuple[Panel, float | None, object]]:
+    """(panel, target, evidence or the reason why there is none) for every point of the claim's left side."""
+    if claim.tasks and panel.config["task"].split(":")[0] not in claim.tasks:
+        return
+    compare: Callable = getattr(comparisons, claim.kind)
+    for point in panel.methods:
+        if point.method == claim.left and point.checkpoint == "own":
+            obstacle = comparisons.below_floor(panel)
+            yield panel, point.target, obstacle or compare(claim, panel, point, groups)
+
+
+def claims_table(judgements: Sequence[Judgement]) -> Table:
+    """The verdicts as a table."""
+    heads = ("verdict", "claim", "task", "target", "difference", "must exceed", "p (Holm)", "why", "model", "data",
+             "source of the claim")  # fmt: skip
+    rows = [_row(judgement) for judgement in judgements]
+    keys = [
+        {"task": task_title(j.panel.config["task"]), "method": j.claim.left, "model": j.panel.config["model"]["name"]}
+        for j in judgements
+    ]
+    return Table("claims", "The papers' claims, judged here", [Column(h) for h in heads], rows, NOTE, keys)
+
+
+NOTE = (
+    "Difference: left minus right with its 95 % interval. Supported or refuted: beyond or short of the margin, "
+    "two-sided, all verdicts together wrong with probability at most 5 % (Holm). With several seeds all must agree."
+)
+
+
+def _row(judgement: Judgement) -> list[Cell]:
+    config, verdict = judgement.panel.config, judgement.verdict
+    model = config["model"]["name"]
+    needed = f"; about {verdict.needed:,} examples would decide" if verdict.needed else ""
+    p_value = MISSING if verdict.p is None else f"{verdict.p:.2g}"
+    task, target = task_title(config["task"]), target_title(judgement.target)
+    texts = [verdict.verdict, judgement.claim.text, task, target, _shown(judgement), _margin(judgement.evidence),
+             p_value, verdict.reason + needed, model, str(config.get("source")), judgement.claim.source]  # fmt: skip
+    return [Cell(text) for text in texts]
+
+
+def _shown(judgement: Judgement) -> str:
+    item = judgement.evidence
+    if item is None:
+        return MISSING
+    return f"{item.estimate:+.3g} [{item.low:+.3g}, {item.high:+.3g}] {item.unit}".strip()
+
+
+def _margin(item: Evidence | None) -> str:
+    return MISSING if item is None else f"{item.margin:+.3g} {item.unit}".strip()
+
+
+def claims_text(judgements: Sequence[Judgement]) -> str:
+    """The verdicts for a terminal: one line each, grouped by panel."""
+    lines: list[str] = []
+    for title in dict.fromkeys(panel_title(j.panel.config) for j in judgements):
+        lines.append(title)
+        lines += [f"  {j}" for j in judgements if panel_title(j.panel.config) == title]
+    return "\n".join(lines) or "no claim is touched by these results"

@@ -1,0 +1,231 @@
+"""The kinds of comparison that claims are made of. Each returns Evidence, or in words why there can be none.
+
+All take (claim, panel, point, panels): `point` is the claim's left side at one target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .equal_speed import at_speed
+from .judging import Evidence, from_interval, paired
+from .panels import Panel
+from .points import Point, Value
+from .words import metric
+
+if TYPE_CHECKING:
+    from .claims import Claim
+
+Outcome = Evidence | str
+
+
+def below_floor(panel: Panel) -> str | None:
+    """Why no claim is judged in a panel: `full` is missing, or a trivial output is as good."""
+    full, name = panel.reference(), panel.main_metric
+    if full is None or full.checkpoint != "own" or not full.get(name):
+        return "there is no full with an own checkpoint"
+    quality, floor = full.get(name), panel.floor(name)
+    bound = quality.value if quality.low is None else quality.low
+    if floor and bound <= floor[0]:
+        return f"full ({quality.value:.1f}) does not clearly beat the floor ({floor[1]}: {floor[0]:.1f})"
+    return None
+
+
+def keeps(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """Quality against `full`: what is lost stays within the margin."""
+    if point.target is None or not 1 < point.target <= 6:
+        return "the claim is about 2x to 5x (6x where whole layers cannot meet 5x)"
+    return _paired(claim, panel, point, [(panel.reference(), 1.0)])
+
+
+def beats(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """Quality against another method at the same achieved layer speed-up."""
+    speed = point.get("speedup_layers").value
+    rivals = [p for p in panel.methods if p.method == claim.right and p.checkpoint == "own"]
+    if speed is None or not rivals:
+        return f"there is no run of {claim.right} to compare with"
+    curves = {p.label for p in rivals}
+    best = None
+    for label in sorted(curves):  # the claim must hold against the rival's best form
+        parts = at_speed([p for p in rivals if p.label == label], speed)
+        outcome = _paired(claim, panel, point, parts) if parts else None
+        if isinstance(outcome, Evidence) and (best is None or outcome.estimate < best.estimate):
+            best = outcome
+        elif isinstance(outcome, str):
+            return outcome
+    return best or f"no speed of {claim.right} is comparable with {speed:.2f}x, not even between two runs"
+
+
+def _paired(claim: Claim, panel: Panel, point: Point, parts: Sequence[tuple[Point, float]]) -> Outcome:
+    name = panel.main_metric
+    left, full = examples(point, name), examples(panel.reference(), name)
+    rights = [(examples(p, name), weight) for p, weight in parts]
+    if left is None or full is None or any(values is None for values, _ in rights):
+        return f"scores.json holds no {metric(name).title} of single examples"
+    if any(values.keys() != left.keys() for values, _ in [*rights, (full, 1)]):
+        return "the runs did not decode the same examples"
+    ids = sorted(left)
+    right = sum(weight * np.array([values[i] for i in ids]) for values, weight in rights)
+    margin = claim.margin * float(np.mean(list(full.values())))
+    seeds = _seed_differences(point, parts, name)
+    return paired(np.array([left[i] for i in ids]), right, margin, seeds, metric(name).title)
+
+
+def examples(point: Point, name: str) -> dict[str, float] | None:
+    """{example id: value}, the mean over the point's seeds; None if a run did not record them."""
+    runs = [_run_examples(run, name) for run in point.runs]
+    if not runs or None in runs or any(run.keys() != runs[0].keys() for run in runs):
+        return None
+    return {key: sum(run[key] for run in runs) / len(runs) for key in runs[0]}
+
+
+def _run_examples(run, name: str) -> dict[str, float] | None:
+    values = (run.scores.get("per_example") or {}).get(name)
+    ids = [record["id"] for record in run.records()]
+    if values is None or len(values) != len(ids) or None in values:
+        return None
+    return dict(zip(ids, values, strict=True))
+
+
+def _seed_differences(point: Point, parts: Sequence[tuple[Point, float]], name: str) -> list[float]:
+    """The mean difference of each seed that both sides have; empty unless there are several."""
+    sides = [_seed_means(p, name) for p, _ in [(point, 1.0), *parts]]
+    shared = set.intersection(*(set(side) for side in sides))
+    if len(shared) < 2:
+        return []
+    weights = [weight for _, weight in parts]
+    return [
+        sides[0][seed] - sum(w * side[seed] for w, side in zip(weights, sides[1:], strict=True))
+        for seed in sorted(shared)
+    ]
+
+
+def _seed_means(point: Point, name: str) -> dict[int, float]:
+    means = {}
+    for run in point.runs:
+        values = _run_examples(run, name)
+        if values is not None:
+            means[run.config.get("seed")] = float(np.mean(list(values.values())))
+    return means
+
+
+def loses_more(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """The share of quality lost here against the share lost on E2E at the same target and model."""
+    other = _e2e_twin(panel, point, panels)
+    if other is None:
+        return "there is no E2E run of the same model, source and target"
+    here, there = _loss_share(panel, point), _loss_share(*other)
+    if here is None or there is None:
+        return "scores.json holds no values of single examples"
+    error = float(np.hypot(here[1], there[1]))
+    return from_interval(here[0] - there[0], error, claim.margin, here[2], "of full's quality")
+
+
+def _e2e_twin(panel: Panel, point: Point, panels: Sequence[Panel]) -> tuple[Panel, Point] | None:
+    for other in (p for p in panels if p.config["task"] == "e2e" and below_floor(p) is None):
+        for twin in other.methods:
+            same = (twin.method, twin.target, twin.model, twin.checkpoint, twin.config.get("source"))
+            if same == (point.method, point.target, point.model, "own", panel.config.get("source")):
+                return other, twin
+    return None
+
+
+def _loss_share(panel: Panel, point: Point) -> tuple[float, float, int] | None:
+    """(share of full's quality lost, its standard error, n), by the delta method over examples."""
+    kept, full = examples(point, panel.main_metric), examples(panel.reference(), panel.main_metric)
+    if kept is None or full is None or kept.keys() != full.keys() or len(kept) < 2:
+        return None
+    a, b = (np.array([side[i] for i in sorted(full)]) for side in (kept, full))
+    ratio = a.mean() / b.mean()
+    return 1 - ratio, float(np.std(a - ratio * b, ddof=1) / abs(b.mean()) / np.sqrt(len(a))), len(a)
+
+
+def any_batch(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """The clock's speed-up at the largest batch as a change from batch 1."""
+    return _batch_change(claim, point, 1.0)
+
+
+def fades(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """How much of the batch-1 speed-up is gone at the largest batch."""
+    return _batch_change(claim, point, -1.0)
+
+
+def _batch_change(claim: Claim, point: Point, sign: float) -> Outcome:
+    timed = sorted((t.batch_size, t.values["speedup_wall"]) for t in point.timings if t.values.get("speedup_wall"))
+    if len(timed) < 2:
+        return "the clock ran at one batch size only, or at none"
+    (_, first), (size, last) = timed[0], timed[-1]
+    errors = [_error(first), _error(last)]
+    if None in errors:
+        return "the clock ran once, so its numbers have no interval"
+    ratio = last.value / first.value
+    error = ratio * float(np.hypot(errors[0] / first.value, errors[1] / last.value))
+    return from_interval(sign * (ratio - 1), error, claim.margin, unit=f"of the speed-up, batch {size}")
+
+
+def _error(value: Value) -> float | None:
+    """The standard error behind a 95 % interval."""
+    return None if value.low is None or value.high is None else (value.high - value.low) / 3.92
+
+
+def less_kv(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """Bytes of keys and values at the peak, counted, as a share of `full`'s that is saved."""
+    full = panel.reference()
+    sizes = [t.batch_size for t in point.timings if t.values.get("kv_bytes_peak")]
+    here = [(point.get("kv_bytes_peak", s).value, full.get("kv_bytes_peak", s).value) for s in sizes]
+    here = [(a, b) for a, b in here if a is not None and b]
+    if not here:
+        return "KV memory was not measured"
+    return from_interval(1 - here[0][0] / here[0][1], None, claim.margin, unit="of full's bytes")
+
+
+def closer(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """How much nearer to the target the clock's speed-up is than the other method's, in shares of the target."""
+    rival = next((p for p in panel.methods if (p.method, p.target, p.checkpoint) ==
+                  (claim.right, point.target, "own")), None)  # fmt: skip
+    if rival is None or not point.target:
+        return f"there is no {claim.right} with the same target"
+    mine, other = _same_batch(point, rival)
+    if mine is None:
+        return "the clock did not run for both in one timing group"
+    errors = [_error(mine), _error(other)]
+    if None in errors:
+        return "the clock ran once, so its numbers have no interval"
+    gain = abs(other.value / point.target - 1) - abs(mine.value / point.target - 1)
+    return from_interval(gain, float(np.hypot(*errors)) / point.target, claim.margin, unit="of the target")
+
+
+def _same_batch(left: Point, right: Point) -> tuple[Value, Value] | tuple[None, None]:
+    for timing in sorted(left.timings, key=lambda t: t.batch_size or 0):
+        for other in right.timings:
+            if other.setting == timing.setting and timing.values.get("speedup_wall"):
+                return timing.values["speedup_wall"], other.values.get("speedup_wall", Value())
+    return None, None
+
+
+def steadier(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """The variance over examples of the layer speed-up, as a logarithm of the ratio (normal approximation)."""
+    rival = next((p for p in panel.methods if (p.method, p.target, p.checkpoint) ==
+                  (claim.right, point.target, "own")), None)  # fmt: skip
+    mine = point.get("speedup_layers_std").value
+    other = rival.get("speedup_layers_std").value if rival else None
+    if mine is None or other is None or other == 0:
+        return f"there is no spread of {claim.right} at the same target"
+    n = point.config.get("n") or 0
+    if mine == 0:
+        return from_interval(other, None, claim.margin, n, "in std of speed-up")
+    return from_interval(float(np.log(other / mine)), (1 / max(n - 1, 1)) ** 0.5, claim.margin, n, "log ratio of std")
+
+
+def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """The clock's speed-up against `full` of the same decoder, above 1."""
+    wall = next((t.values["speedup_wall"] for t in point.timings if t.values.get("speedup_wall")), Value())
+    if not wall:
+        return "the clock did not run"
+    error = _error(wall)
+    if error is None:
+        return "the clock ran once, so its number has no interval"
+    return from_interval(wall.value - 1, error, claim.margin, unit="faster")

@@ -1,0 +1,123 @@
+"""From two sets of numbers to a verdict: paired differences, one margin, Holm's correction, and the n that decides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+ALPHA = 0.05  # of all verdicts of a folder together, two-sided
+POWER = 0.8  # of the sample size that is suggested
+SUPPORTED, REFUTED, UNDECIDED, UNJUDGED = "supported", "refuted", "not decided", "not judged"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A difference that a claim says is above `margin`; `low`, `high` bound it with 95 % confidence.
+
+    `p_above` and `p_below` are one-sided p-values of the difference lying above and below the margin.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    margin: float
+    p_above: float
+    p_below: float
+    n: int
+    spread: float  # standard deviation of one example's difference
+    seeds_agree: bool = True
+    unit: str = ""
+
+    @property
+    def p(self) -> float:
+        """Two-sided: either side of the margin would be a verdict."""
+        return min(1.0, 2 * min(self.p_above, self.p_below))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`verdict`, the corrected p-value, and in words why; `needed` is the n that would decide what is undecided."""
+
+    verdict: str
+    p: float | None
+    reason: str
+    needed: int | None = None
+
+
+def paired(left: np.ndarray, right: np.ndarray, margin: float, seeds: Sequence[float] = (), unit="") -> Evidence:
+    """Evidence from two values an example: is mean(left − right) above `margin`?
+
+    `left`, `right`: [examples], aligned. `seeds`: the mean difference of each seed, which must agree in sign.
+    """
+    return _evidence(np.asarray(left, float) - np.asarray(right, float), margin, seeds, unit)
+
+
+def _evidence(differences: np.ndarray, margin: float, seeds: Sequence[float], unit: str) -> Evidence:
+    from scipy.stats import t
+
+    n = len(differences)
+    mean, spread = float(differences.mean()), float(differences.std(ddof=1)) if n > 1 else math.nan
+    error = spread / math.sqrt(n)
+    if not error > 0:  # one example, or all differences equal
+        certain = n > 1 and mean != margin
+        above, below = (float(mean <= margin), float(mean >= margin)) if certain else (1.0, 1.0)
+        return Evidence(mean, mean, mean, margin, above, below, n, 0.0, _agree(seeds, margin), unit)
+    score = (mean - margin) / error
+    half = float(t.ppf(0.975, n - 1)) * error
+    above, below = float(t.sf(score, n - 1)), float(t.cdf(score, n - 1))
+    return Evidence(mean, mean - half, mean + half, margin, above, below, n, spread, _agree(seeds, margin), unit)
+
+
+def _agree(seeds: Sequence[float], margin: float) -> bool:
+    return len({s > margin for s in seeds}) < 2
+
+
+def from_interval(estimate: float, error: float | None, margin: float, n: int = 0, unit: str = "") -> Evidence:
+    """Evidence from a number with its standard error (None: counted exactly, not sampled)."""
+    from scipy.stats import norm
+
+    if not error:
+        above, below = float(estimate <= margin), float(estimate >= margin)
+        return Evidence(estimate, estimate, estimate, margin, above, below, n, 0.0, unit=unit)
+    score, half = (estimate - margin) / error, float(norm.ppf(0.975)) * error
+    spread = error * math.sqrt(max(n, 1))
+    above, below = float(norm.sf(score)), float(norm.cdf(score))
+    return Evidence(estimate, estimate - half, estimate + half, margin, above, below, n, spread, unit=unit)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's corrected p-values, in the given order."""
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    corrected, worst = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(order):
+        worst = max(worst, min(1.0, (len(p_values) - rank) * p_values[i]))
+        corrected[i] = worst
+    return corrected
+
+
+def verdicts(evidence: Sequence[Evidence]) -> list[Verdict]:
+    """A verdict for each, all of them together wrong with probability at most ALPHA."""
+    return [_verdict(item, p, len(evidence)) for item, p in zip(evidence, holm([e.p for e in evidence]), strict=True)]
+
+
+def _verdict(item: Evidence, p: float, tests: int) -> Verdict:
+    above = item.estimate > item.margin
+    if p < ALPHA and not item.seeds_agree:
+        return Verdict(UNDECIDED, p, "the seeds do not agree in sign")
+    if p < ALPHA:
+        return Verdict(SUPPORTED if above else REFUTED, p, "beyond the margin" if above else "short of the margin")
+    return replace(Verdict(UNDECIDED, p, "the interval holds the margin"), needed=needed_n(item, tests))
+
+
+def needed_n(item: Evidence, tests: int) -> int | None:
+    """Examples that would decide with 80 % probability if the difference seen is the true one; None if none would."""
+    from scipy.stats import norm
+
+    gap = abs(item.estimate - item.margin)
+    if not gap or not item.spread:
+        return None
+    quantiles = norm.ppf(1 - ALPHA / (2 * tests)) + norm.ppf(POWER)
+    return math.ceil((quantiles * item.spread / gap) ** 2)

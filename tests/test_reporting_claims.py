@@ -1,0 +1,217 @@
+"""Claims: planted winners, ties and losers get the right verdict; unlike things are never compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.reporting import comparisons
+from harness.reporting.claims import CLAIMS, Claim, claims_table, claims_text, judge_panels
+from harness.reporting.judging import from_interval, holm, needed_n, paired, verdicts
+from harness.reporting.panels import Panel
+from harness.reporting.points import Point, Timing, Value
+
+N, SPREAD = 630, 18.0
+BEATS = Claim("b", "left beats right", "here", "beats", "left", "right", (), 0.01)
+KEEPS = Claim("k", "left keeps 95 %", "here", "keeps", "left", tasks=(), margin=-0.05)
+
+
+@dataclass
+class FakeRun:
+    """A run whose examples are in memory."""
+
+    config: dict
+    values: list[float]
+    ids: list[str] = field(default_factory=list)
+    scores = property(lambda self: {"per_example": {"bleu": self.values}})
+
+    def records(self) -> list[dict]:
+        return [{"id": i} for i in self.ids or map(str, range(len(self.values)))]
+
+
+def point(method: str, values_by_seed, speed: float = 2.0, target: float | None = 2, **changes) -> Point:
+    seeds = values_by_seed if isinstance(values_by_seed, list) else [values_by_seed]
+    config = {"task": "e2e", "metrics": ["bleu"], "checkpoint": "own", "seed": 0, "n": len(seeds[0]), "source": "local"}
+    config |= {"method": {"name": method, "target": target, "params": {}}, "model": {"name": "m", "num_layers": 12}}
+    config |= changes
+    runs = tuple(FakeRun({**config, "seed": s}, list(v), changes.get("ids", [])) for s, v in enumerate(seeds))
+    mean = float(np.mean(seeds))
+    values = {"speedup_layers": Value(speed), "bleu": Value(mean, mean - 1, mean + 1)}
+    return Point(config, values, runs=runs, label=method)
+
+
+def panel(*points: Point) -> Panel:
+    return Panel("p", list(points))
+
+
+def planted(rng: np.random.Generator, gap: float, seeds: int = 1) -> Panel:
+    """`left` better than `right` by `gap`; each example has a difficulty of its own, shared by all methods."""
+    base = rng.normal(60, 15, N)
+
+    def run(mean: float) -> list[np.ndarray]:
+        return [base + mean + rng.normal(0, SPREAD / math.sqrt(2), N) for _ in range(seeds)]
+
+    full = point("full", run(4.0), speed=1.0, target=None)
+    return panel(full, point("left", run(gap)), point("right", run(0.0), speed=2.03))
+
+
+def judged(group: Panel, *claims: Claim):
+    return judge_panels([group], claims or (BEATS,))
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(5.0, "supported"), (0.0, None), (-5.0, "refuted")])
+def test_planted_results_get_the_right_verdict_200_times(gap, expected):
+    found = []
+    for seed in range(200):
+        claims = (BEATS, KEEPS)  # a family, as in a real folder
+        found.append(judged(planted(np.random.default_rng([seed, 7]), gap), *claims)[0].verdict.verdict)
+    if expected:
+        assert found.count(expected) >= 195 and not {"supported", "refuted"} - {expected} & set(found)
+    else:
+        assert "supported" not in found, "a tie must never read as support"
+
+
+def test_a_wrong_sign_in_one_seed_blocks_the_verdict():
+    rng = np.random.default_rng(0)
+    base = rng.normal(50, 5, N)
+    left = [base + 9, base + 9, base - 2]
+    group = panel(point("full", [base] * 3, 1.0, None), point("left", left), point("right", [base] * 3))
+    judgement = judged(group)[0]
+    assert judgement.evidence.p < 1e-6 and judgement.verdict.reason == "the seeds do not agree in sign"
+    assert judgement.verdict.verdict == "not decided"
+    same = panel(point("full", [base] * 3, 1.0, None), point("left", left[:2]), point("right", [base] * 3))
+    assert judged(same)[0].verdict.verdict == "supported"
+
+
+def test_controls_with_many_seeds_are_averaged():
+    rng = np.random.default_rng(1)
+    base = rng.normal(50, 5, N)
+    group = panel(point("full", base + 9, 1.0, None), point("left", base + 5), point("right", [base + 1, base - 1]))
+    assert judged(group)[0].evidence.estimate == pytest.approx(5.0)
+
+
+def test_undecided_names_a_sample_size_that_decides():
+    rng = np.random.default_rng(3)
+    judgement = judged(planted(rng, 1.5))[0]
+    assert judgement.verdict.verdict == "not decided" and judgement.verdict.needed > N
+    item = paired(rng.normal(1.0, 10, 200), np.zeros(200), 0.0)
+    n = needed_n(item, 1)
+    power = stats.norm.sf(stats.norm.ppf(0.975) - abs(item.estimate) / (item.spread / math.sqrt(n)))
+    assert power == pytest.approx(0.8, abs=0.01)
+
+
+def test_paired_evidence_equals_scipys_t_test():
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(1, 3, 40), rng.normal(0.5, 3, 40)
+    item = paired(a, b, 0.2)
+    expected = stats.ttest_1samp(a - b, 0.2, alternative="greater")
+    assert item.p_above == pytest.approx(expected.pvalue)
+    assert (item.low, item.high) == pytest.approx(stats.ttest_1samp(a - b, 0).confidence_interval(0.95))
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == [] and holm([0.9, 0.8]) == pytest.approx([1.0, 1.0])
+
+
+def test_exact_counts_need_no_test():
+    assert verdicts([from_interval(0.3, None, 0.0), from_interval(-0.1, None, 0.0)])[0].verdict == "supported"
+    assert verdicts([from_interval(-0.1, None, 0.0)])[0].verdict == "refuted"
+    assert verdicts([from_interval(0.0, None, 0.0)])[0].verdict == "not decided"
+
+
+# --- only like with like ----------------------------------------------------------------------------------------------
+
+BASE = np.random.default_rng(9).normal(50, 5, N)
+FULL = point("full", BASE + 2, 1.0, None)
+
+
+def reason(*points: Point, claim: Claim = BEATS) -> str:
+    judgement = judge_panels([panel(*points)], (claim,))[0]
+    assert judgement.verdict.verdict == "not judged" and judgement.evidence is None
+    return judgement.verdict.reason
+
+
+def test_speeds_that_cannot_be_compared_are_not_judged():
+    assert "no speed of right" in reason(FULL, point("left", BASE), point("right", BASE, speed=2.5))
+
+
+def test_a_speed_between_two_runs_is_interpolated():
+    rivals = point("right", BASE - 2, speed=1.0, target=1), point("right", BASE - 6, speed=3.0, target=4)
+    judgement = judged(panel(FULL, point("left", BASE, speed=2.5), *rivals))[0]
+    assert judgement.evidence.estimate == pytest.approx(5.0)
+
+
+def test_nothing_is_judged_where_full_does_not_beat_the_floor():
+    floor = point("floor", BASE + 1.5, None, None)
+    assert "does not clearly beat the floor" in reason(FULL, point("left", BASE), point("right", BASE), floor)
+
+
+def test_other_examples_or_no_examples_are_not_compared():
+    other = point("right", BASE, ids=[f"y{i}" for i in range(N)])
+    assert "same examples" in reason(FULL, point("left", BASE), other)
+    silent = Point(FULL.config, FULL.values, runs=())
+    assert "single examples" in reason(silent, point("left", BASE), point("right", BASE))
+
+
+def test_base_checkpoints_are_not_judged():
+    group = panel(FULL, point("left", BASE, checkpoint="base"), point("right", BASE))
+    assert judged(group) == []
+    assert "no run of right" in reason(FULL, point("left", BASE), point("right", BASE, checkpoint="base"))
+    assert "own checkpoint" in reason(point("full", BASE, 1.0, None, checkpoint="base"), point("left", BASE))
+
+
+def test_examples_are_paired_by_id_whatever_their_order():
+    order = np.random.default_rng(2).permutation(N)
+    shuffled = point("right", (BASE - 3)[order], ids=[str(i) for i in order])
+    judgement = judged(panel(FULL, point("left", BASE), shuffled))[0]
+    assert judgement.evidence.estimate == pytest.approx(3.0) and judgement.evidence.spread < 1e-9
+
+
+# --- clocks and memory ------------------------------------------------------------------------------------------------
+
+
+def timed(method: str, walls: dict[int, tuple], kv: float = 100, target: float = 2) -> Point:
+    base = point(method, BASE, target=target)
+    timings = [
+        Timing({"batch_size": size}, {"speedup_wall": Value(*wall), "kv_bytes_peak": Value(kv)})
+        for size, wall in walls.items()
+    ]
+    return Point(base.config, base.values, tuple(timings), base.runs, method)
+
+
+def test_batch_memory_and_clock_claims():
+    full = Point(FULL.config, FULL.values, timed("full", {1: (1, 1, 1)}, 200).timings, FULL.runs, "full")
+    good = timed("left", {1: (1.9, 1.88, 1.92), 32: (1.88, 1.86, 1.9)})
+    bad = timed("right", {1: (1.9, 1.88, 1.92), 32: (1.2, 1.18, 1.22)}, 300)
+    group = panel(full, good, bad)
+
+    def verdict(kind: str, left: str, right: str = "full", margin: float = 0.0) -> str:
+        return judge_panels([group], (Claim("c", "c", "s", kind, left, right, (), margin),))[0].verdict.verdict
+
+    assert verdict("any_batch", "left", margin=-0.1) == "supported"
+    assert verdict("any_batch", "right", margin=-0.1) == "refuted"
+    assert verdict("fades", "right", margin=0.1) == "supported" and verdict("fades", "left", margin=0.1) == "refuted"
+    assert verdict("less_kv", "left") == "supported" and verdict("less_kv", "right") == "refuted"
+    assert verdict("closer", "left", "right") == "not decided"
+    assert verdict("faster", "left", margin=0.3) == "supported"
+
+
+def test_a_clock_that_ran_once_decides_nothing():
+    full = timed("full", {1: (1, None, None)})
+    assert "ran once" in reason(FULL, timed("left", {1: (1.9, None, None), 8: (1.8, None, None)}), full,
+                                claim=Claim("c", "c", "s", "any_batch", "left"))  # fmt: skip
+
+
+def test_every_claim_names_a_known_comparison_and_is_told_in_words():
+    assert all(callable(getattr(comparisons, claim.kind)) for claim in CLAIMS)
+    assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)
+    judgements = judged(planted(np.random.default_rng(0), 5.0), BEATS, KEEPS)
+    table = claims_table(judgements)
+    assert "supported" in table.markdown() and len(table.rows) == len(table.keys) == 2
+    assert "supported: left beats right (E2E, 2x): +" in claims_text(judgements)
+    assert claims_text([]) == "no claim is touched by these results"
