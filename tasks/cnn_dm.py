@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from harness import Example, register_task
 
-from .files import Row
+from .files import Row, texts
 from .floors import lead
 from .hub import HubFile
 from .sources import SourcedTask
@@ -26,7 +26,8 @@ class CnnDm(SourcedTask):
     max_output_tokens = 128
 
     folder = "cnndm"
-    columns = ("article", "highlights")
+    columns = ("article",)
+    target = "highlights"
     prompt_template = "{article}\n\nTL;DR:"
     sizes: ClassVar[dict[str, int]] = {"train": 692, "validation": 1000, "test": 500}
     comparable = (
@@ -42,7 +43,8 @@ class CnnDm(SourcedTask):
     def examples(self, rows: Iterable[Row]) -> list[Example]:
         """One example a row."""
         return [
-            Example(str(number), {"article": row["article"]}, (row["highlights"],)) for number, row in enumerate(rows)
+            Example(str(number), {"article": row["article"]}, texts(row["highlights"]))
+            for number, row in enumerate(rows)
         ]
 
     def stand_in(self, split: str) -> list[Row]:

@@ -19,10 +19,10 @@ SHA256_TABLE = Path(__file__).with_name("sha256.txt")
 Row = Mapping[str, object]
 
 
-def read_rows(path: Path, columns: Sequence[str]) -> list[Row]:
-    """The rows of a data file, each with at least `columns`, checked one by one.
+def read_rows(path: Path, columns: Sequence[str], target: str) -> list[Row]:
+    """The rows of a data file, each with text in `columns` and text or a list of texts in `target`.
 
-    `a|b` in `columns` asks for a column of either name.
+    A name `a|b` asks for a column of either name.
 
     Raises UsageError naming the file, the row (counted from 1; in a CSV file the header is not counted) and what to do.
     A file whose checksum is known (see `known_sha256`) must have exactly that content.
@@ -31,11 +31,10 @@ def read_rows(path: Path, columns: Sequence[str]) -> list[Row]:
     read = _csv_rows if path.name.endswith(".csv") else _jsonl_rows
     rows = list(read(path, _text(path)))
     if not rows:
-        raise UsageError(
-            f"data file {path} holds no rows; put at least one there, with the columns {column_names(columns)}"
-        )
+        wanted = column_names([*columns, target])
+        raise UsageError(f"data file {path} holds no rows; put at least one there, with the columns {wanted}")
     for number, row in enumerate(rows, start=1):
-        _check_row(path, number, row, columns)
+        _check_row(path, number, row, columns, target)
     return rows
 
 
@@ -111,24 +110,28 @@ def _csv_rows(path: Path, text: str) -> Iterator[Row]:
         raise UsageError(f"data file {path}, line {reader.line_num}: not valid CSV ({error})") from error
 
 
-def _check_row(path: Path, number: int, row: Row, columns: Sequence[str]) -> None:
-    for column in columns:
-        present = [name for name in column.split("|") if name in row]
-        if not present:
+def _check_row(path: Path, number: int, row: Row, columns: Sequence[str], target: str) -> None:
+    wanted = [*columns, target]
+    for column in wanted:
+        name = next((name for name in column.split("|") if name in row), None)
+        if name is None:
             raise UsageError(
                 f"data file {path}, row {number}: no column {column_names([column])}; it has {column_names(row)}, "
-                f"needed are {column_names(columns)}"
+                f"needed are {column_names(wanted)}"
             )
-        value = row[present[0]]
-        if not isinstance(value, str) and not _is_text_list(value):
-            raise UsageError(
-                f"data file {path}, row {number}: column {present[0]!r} must be text (or a list of texts), "
-                f"not {type(value).__name__}"
-            )
+        value = row[name]
+        if not isinstance(value, str) and not (column == target and _is_text_list(value)):
+            kind = "text or a list of texts" if column == target else "text"
+            raise UsageError(f"data file {path}, row {number}: column {name!r} must be {kind}, not {value!r:.40}")
 
 
 def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """The references in a cell that holds one text or a list of them."""
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
 def column_names(columns: Iterable[str]) -> str:

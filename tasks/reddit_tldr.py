@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from harness import Example, register_task
 
-from .files import Row
+from .files import Row, texts
 from .floors import lead
 from .hub import HubFile
 from .sources import SourcedTask
@@ -30,7 +30,8 @@ class RedditTldr(SourcedTask):
     max_output_tokens = 64
 
     folder = "tldr"
-    columns = ("subreddit", "title", "post", "summary")
+    columns = ("subreddit", "title", "post")
+    target = "summary"
     prompt_template = "SUBREDDIT: r/{subreddit}\n\nTITLE: {title}\n\nPOST: {post}\n\nTL;DR:"
     sizes: ClassVar[dict[str, int]] = {"train": 9872, "validation": 1000, "test": 1000}
     comparable = (
@@ -44,9 +45,8 @@ class RedditTldr(SourcedTask):
 
     def examples(self, rows: Iterable[Row]) -> list[Example]:
         """One example a row."""
-        names = ("subreddit", "title", "post")
         return [
-            Example(str(number), {name: row[name] for name in names}, (row["summary"],))
+            Example(str(number), {name: row[name] for name in self.columns}, texts(row[self.target]))
             for number, row in enumerate(rows)
         ]
 

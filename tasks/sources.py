@@ -39,7 +39,8 @@ class SourcedTask(Task):
     """A task with local, hub and stand-in sources. Subclasses name their files and columns and build the examples."""
 
     folder: ClassVar[str]  # sub-folder of the data folder
-    columns: ClassVar[tuple[str, ...]]  # every row must have these
+    columns: ClassVar[tuple[str, ...]]  # every row must have text in these
+    target: ClassVar[str]  # and a reference, or a list of them, in this one; `a|b` allows two names
     prompt_template: ClassVar[str]  # str.format over an example's fields
     hub_files: ClassVar[dict[str, hub.HubFile]] = {}  # split -> where it is on the hub
     sizes: ClassVar[dict[str, int]] = {}  # examples of the local data set, by split
@@ -112,7 +113,7 @@ class SourcedTask(Task):
             raise UsageError(
                 f"task {self.label!r}: {self.place} has no file for split {split!r}; put "
                 f"{' and '.join(self.stems(split))} ({', '.join(SUFFIXES)}) there, with the columns "
-                f"{column_names(self.columns)}"
+                f"{column_names([*self.columns, self.target])}"
             )
         return found
 
@@ -129,7 +130,7 @@ class SourcedTask(Task):
         if self.place == "stand-in":
             return self.examples(self.stand_in(split))
         files = self.local_files(split)
-        examples = self.examples([row for path in files for row in read_rows(path, self.columns)])
+        examples = self.examples([row for path in files for row in read_rows(path, self.columns, self.target)])
         return _part(examples, split, files[0]) if self.place.is_file() else examples
 
     def from_hub(self, rows: Iterable[Row]) -> Iterable[Row]:
@@ -164,7 +165,7 @@ def _given(task: SourcedTask, data: Path) -> Path:
     problem = "has no data for" if data.exists() else "does not exist, so there is no data for"
     raise UsageError(
         f"--data {data} {problem} task {task.label!r}; put {names} (or .jsonl.gz, .csv) into {data / task.folder} or "
-        f"{data}, with the columns {column_names(task.columns)}"
+        f"{data}, with the columns {column_names([*task.columns, task.target])}"
     )
 
 

@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 from harness import Example, register_task
 from harness.errors import UsageError
 
-from .files import Row
+from .files import Row, texts
 from .hub import HubFile
 from .sources import SPLITS, SourcedTask
 
@@ -111,7 +111,8 @@ class Translation(SourcedTask):
         self.from_language, self.language = self.pair.split("-")
         self.parts = PARTS[self.pair]
         self.sizes = {split: part.rows for split, part in self.parts.items()}
-        self.columns = (self.from_language, f"{self.language}|{self.language}_ref_A")
+        self.columns = (self.from_language,)
+        self.target = f"{self.language}|{self.language}_ref_A"
         form = BEFORE if self.variant.endswith("-before") else AFTER
         self.prompt_template = form.format(source=LANGUAGES[self.from_language], target=LANGUAGES[self.language])
         self.hub_files = {split: self._hub_file(split) for split in SPLITS}
@@ -134,8 +135,7 @@ class Translation(SourcedTask):
 
     def _references(self, row: Row) -> tuple[str, ...]:
         if self.language in row:
-            value = row[self.language]
-            return tuple(value) if isinstance(value, list) else (value,)
+            return texts(row[self.language])
         return tuple(row[name] for name in sorted(row) if name.startswith(f"{self.language}_ref_"))
 
     def _load(self, split: str) -> list[Example]:

@@ -110,4 +110,4 @@ def test_lead_3_of_the_local_cnn_rows_is_pinned():
     task = load_task("cnn_dm", data=real_data())
     references = [example.references for example in task.load("test")]
     found = score(task.floor_outputs("test")["lead-3"], references, ["rouge1", "rouge2", "rougeLsum"])
-    assert found == pytest.approx({"rouge1": 30.21, "rouge2": 11.78, "rougeLsum": 26.86}, abs=0.01)
+    assert found == pytest.approx({"rouge1": 30.28, "rouge2": 11.90, "rougeLsum": 27.02}, abs=0.01)

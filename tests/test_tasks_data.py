@@ -46,7 +46,7 @@ def e2e_folder(folder, splits=("train", "validation", "test")):
 def test_json_lines_keep_every_character(tmp_path, name, compress):
     texts = ["two\nlines", "carriage\rreturn", "separator\u2028here", "tab\there", "£ é 好", ""]
     path = write(tmp_path / name, [{"ref": text} for text in texts], compress)
-    assert [row["ref"] for row in read_rows(path, ["ref"])] == texts
+    assert [row["ref"] for row in read_rows(path, [], "ref")] == texts
 
 
 def test_csv_with_quotes_line_breaks_and_long_cells(tmp_path):
@@ -55,7 +55,7 @@ def test_csv_with_quotes_line_breaks_and_long_cells(tmp_path):
         writer = csv.DictWriter(file, ["mr", "ref"])
         writer.writeheader()
         writer.writerows(rows)
-    assert read_rows(tmp_path / "a.csv", ["mr", "ref"]) == rows
+    assert read_rows(tmp_path / "a.csv", ["mr"], "ref") == rows
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,10 @@ def test_csv_with_quotes_line_breaks_and_long_cells(tmp_path):
             b'{"mr": "a", "text": "b"}\n',
             "row 1: no column 'ref'; it has 'mr', 'text', needed are 'mr', 'ref'",
         ),
-        ("a.jsonl", b'{"mr": "a", "ref": 3}\n', "row 1: column 'ref' must be text .* not int"),
+        ("a.jsonl", b'{"mr": "a", "ref": 3}\n', "row 1: column 'ref' must be text or a list of texts, not 3"),
         ("a.jsonl", b'{"mr": "a", "ref": null}\n', "column 'ref' must be text"),
+        ("a.jsonl", b'{"mr": ["a"], "ref": "b"}\n', "column 'mr' must be text, not "),
+        ("a.jsonl", b'{"mr": "a", "ref": []}\n', "column 'ref' must be text"),
         ("a.jsonl", b"", "holds no rows; put at least one there, with the columns 'mr', 'ref'"),
         ("a.jsonl", b'{"mr": "a", "ref": "b"}\n{"mr": "\xff"}\n', "line 2: not UTF-8"),
         ("a.csv", b"mr,text\na,b\n", "no column 'ref'; it has 'mr', 'text'"),
@@ -83,7 +85,7 @@ def test_csv_with_quotes_line_breaks_and_long_cells(tmp_path):
 def test_bad_files_are_refused_by_name_and_row(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=message) as error:
-        read_rows(tmp_path / name, ["mr", "ref"])
+        read_rows(tmp_path / name, ["mr"], "ref")
     assert str(tmp_path / name) in str(error.value) and "\n" not in str(error.value)
 
 

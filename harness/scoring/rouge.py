@@ -67,6 +67,7 @@ def line_pair(reference: str, output: str) -> tuple[str, str]:
     return tuple(text if "\n" in text else "\n".join(split_sentences(text)) for text in (reference, output))
 
 
+@lru_cache(maxsize=8)
 def _tokenizer(language: str) -> tuple[_Tokenizer, str]:
     if language == "en":
         return _Tokenizer(_english_words), "rouge-score,porter"

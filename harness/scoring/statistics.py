@@ -17,15 +17,11 @@ CHUNK = 4_000_000  # resampling counts held at once
 
 @dataclass(frozen=True)
 class Statistics:
-    """`rows` [examples, k]; `combine` maps sums [..., k] to values [...]; `signature` says every choice behind them.
-
-    `each` maps rows to per-example values where those are not `combine` of the single row.
-    """
+    """`rows` [examples, k]; `combine` maps sums [..., k] to values [...]; `signature` says every choice behind them."""
 
     rows: np.ndarray
     combine: Callable[[np.ndarray], np.ndarray]
     signature: str
-    each: Callable[[np.ndarray], np.ndarray] | None = None
 
     @property
     def value(self) -> float:
@@ -34,7 +30,7 @@ class Statistics:
 
     def per_example(self) -> list[float]:
         """The metric of each example alone."""
-        return (self.each or self.combine)(self.rows).tolist()
+        return self.combine(self.rows).tolist()
 
 
 def mean_of(values: np.ndarray, signature: str) -> Statistics:

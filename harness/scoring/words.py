@@ -9,12 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from ..errors import UsageError
+from .names import Unavailable
 
 UNSPACED = {"zh", "ja", "th", "lo", "km", "my"}  # written without spaces: a character is the unit
 LATIN = {"en", "de", "fr", "ro", "es", "it", "nl", "pt", "cs", "pl", "sv", "da", "fi", "hu", "tr", "et", "lt", "lv"}
 BLEU_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 LINE_MARKS = ("<n>", "<q>")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”’)]*\s+|(?<=[。！？])")
+# not after an initial or a title; a closing quotation mark stays with its sentence
+_SENTENCE_END = re.compile(
+    r"""(?<=[.!?])(?<!\b[A-Z]\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bMrs\.)\s+"""
+    r"""|(?<=[.!?]["'”’)])\s+|(?<=[。！？])"""
+)
 
 
 def base_language(language: str) -> str:
@@ -33,9 +38,19 @@ def bleu_tokenizer(language: str) -> str:
 @lru_cache(maxsize=4)
 def lower_cutter(tokenizer: str) -> Callable[[str], str]:
     """Lower-cases a text and cuts it with one of sacreBLEU's tokenizers, into tokens joined by spaces."""
+    return sacrebleu_bleu(tokenizer, lowercase=True)._preprocess_segment
+
+
+def sacrebleu_bleu(tokenizer: str, lowercase: bool, references: list | None = None):
+    """sacreBLEU's BLEU; Unavailable if its tokenizer needs a package that is not here (Japanese, Korean)."""
     from sacrebleu.metrics import BLEU
 
-    return BLEU(lowercase=True, tokenize=tokenizer, force=True)._preprocess_segment
+    options = {"lowercase": lowercase, "effective_order": True, "force": True, "references": references}
+    try:
+        return BLEU(tokenize=tokenizer, **options)
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise Unavailable(f"sacreBLEU's tokenizer {tokenizer!r} is not installed ({reason})") from error
 
 
 def ngrams(tokens: Sequence[str], order: int) -> Counter:
