@@ -7,9 +7,7 @@ the layers, the cache and the loop to the engine, which checks what they say.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import inspect
-import json
 import operator
 import typing
 from collections.abc import Mapping, Sequence

@@ -53,7 +53,8 @@ class Registry:
 
     def _check_not_shadowing(self, name: str, cls: type) -> None:
         entry = self.sources()[name]
-        if getattr(entry, "module", None) != cls.__module__:
+        ours = entry.module.startswith(f"{self.package}.")
+        if entry.module != cls.__module__ and (ours or _top_package(entry.module) != _top_package(cls.__module__)):
             raise UsageError(f"{self.kind} {name!r} is registered twice: {_origin(cls)} would replace {entry.label}")
 
     def sources(self) -> dict[str, Source]:
@@ -86,7 +87,8 @@ class Registry:
             source.load()
             if name not in self.classes:
                 raise UsageError(f"{source.label} does not register {name!r}")
-        except Exception as error:  # a plug-in may raise anything; it must hurt nothing else
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything; it must hurt nothing else
+            self.classes.pop(name, None)
             self.broken[name] = f"{type(error).__name__}: {error}".splitlines()[0]
 
     def names(self) -> list[str]:
@@ -151,7 +153,7 @@ def _import_file(path: Path, module_name: str) -> None:
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[module_name]
         for registry in (METHODS, TASKS):  # nothing half-registered stays
             for name in [n for n, cls in registry.classes.items() if cls.__module__ == module_name]:
@@ -167,6 +169,10 @@ def source_file(cls: type) -> Path:
 def source_hash(cls: type) -> str:
     """SHA-256 of the bytes of the class's file: part of every run id."""
     return hashlib.sha256(source_file(cls).read_bytes()).hexdigest()
+
+
+def _top_package(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _origin(cls: type) -> str:

@@ -18,11 +18,14 @@ class Backbone:
         model: a `transformers` causal LM of a supported family.
         tokenizer: its tokenizer, or None if only token ids are used.
         name: what tables call it; one name never means two weights.
+        exit_classifier: [width + 1], weights and bias of CALM's confidence classifier, where the checkpoint has one.
 
     Raises UnsupportedModel for architectures whose layers cannot be skipped correctly.
     """
 
-    def __init__(self, model: nn.Module, tokenizer=None, name: str | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, tokenizer=None, name: str | None = None, exit_classifier: Tensor | None = None
+    ) -> None:
         family = family_of(model)
         self.model, self.tokenizer, self.config = model, tokenizer, model.config
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
@@ -32,6 +35,7 @@ class Backbone:
         self.norm = part(self.body, family.norm)
         self.project = part(self.body, family.project)
         self.lm_head = model.get_output_embeddings()
+        self.exit_classifier = self._checked_classifier(exit_classifier)
         self._dense_mask = family.dense_mask
         self._placeholder = torch.zeros(1, 1, 1, 1, dtype=self.dtype, device=self.device)
         self._cache_argument = _first_argument(self.body, "cache", "past_key_values")
@@ -142,6 +146,22 @@ class Backbone:
         if self.tokenizer is None:
             raise UsageError(f"model {self.name!r} has no tokenizer; this needs one")
         return self.tokenizer
+
+    def require_exit_classifier(self) -> Tensor:
+        """The exit classifier [width + 1]; raises UsageError where the checkpoint has none."""
+        if self.exit_classifier is None:
+            raise UsageError(
+                f"model {self.name!r} has no exit classifier; train one with the checkpoint, or use another confidence"
+            )
+        return self.exit_classifier
+
+    def _checked_classifier(self, classifier: Tensor | None) -> Tensor | None:
+        if classifier is None:
+            return None
+        shape = (self.config.hidden_size + 1,)
+        if tuple(classifier.shape) != shape:
+            raise UsageError(f"an exit classifier has shape {list(shape)}, not {list(classifier.shape)}")
+        return classifier.to(self.device, self.dtype)
 
     def _layers_return_tuples(self) -> bool:
         """Ask the first layer itself what it returns: transformers changed it between versions."""

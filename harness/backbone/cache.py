@@ -6,6 +6,7 @@ ends at the last position its plan can run, so skipping saves memory. Running a 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor
 from transformers.cache_utils import Cache
 
 from ..errors import SkipbenchError
+
+_NO_HOLE = sys.maxsize
 
 
 class MissingKV(SkipbenchError):
@@ -126,8 +129,7 @@ class PlanCache(Cache):
     def select(self, rows: Sequence[int]) -> None:
         """Keep `rows`, in this order; a row may be repeated. Only rows that move are copied."""
         rows = [int(r) for r in rows]
-        if len(rows) > self._rows_allocated():
-            self._grow_rows(len(rows))
+        self._grow_rows(len(rows))
         moved = [(new, old) for new, old in enumerate(rows) if new != old]
         if moved:
             new, old = (torch.tensor(side, device=self.device) for side in zip(*moved, strict=True))
@@ -145,8 +147,9 @@ class PlanCache(Cache):
             raise SkipbenchError(f"cannot roll rows of lengths {self.lengths} back to {new}")
         self.lengths = new
         for layer, holes in enumerate(self._holes):
-            if holes is not None and all(h >= n for h, n in zip(holes, new, strict=True)):
-                self._holes[layer] = None
+            if holes is not None:  # a hole that was rolled back is gone, row by row
+                holes = [h if h < n else _NO_HOLE for h, n in zip(holes, new, strict=True)]
+                self._holes[layer] = None if min(holes, default=_NO_HOLE) == _NO_HOLE else holes
         self.begin_step()
 
     @property
@@ -156,9 +159,6 @@ class PlanCache(Cache):
 
     # -- buffers ----------------------------------------------------------------------------------------------------
 
-    def _rows_allocated(self) -> int:
-        return max((k.shape[0] for k in self.keys if k is not None), default=len(self.lengths))
-
     def _allocate(self, states: Tensor, layer: int) -> Tensor:
         _, heads, _, width = states.shape
         shape = (len(self.lengths), heads, max(self.capacities[layer], self.end), width)
@@ -167,7 +167,7 @@ class PlanCache(Cache):
     def _grow_rows(self, rows: int) -> None:
         for buffers in (self.keys, self.values):
             for layer, old in enumerate(buffers):
-                if old is not None:
+                if old is not None and len(old) < rows:
                     buffers[layer] = old.new_zeros(rows, *old.shape[1:])
                     buffers[layer][: old.shape[0]] = old
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..backbone import Backbone, PlanCache, gates
 from ..backbone.masked import additive, row_positions
 from ..errors import UsageError
-from ..method import EarlyExit, LayerSchedule, Method
+from ..method import EarlyExit, LayerSchedule, Method, check_kv_policy
 from .clock import read_clock
 from .output import DecodeOutput, Recorder, Timing
 from .prompts import PromptBatch, left_padded
@@ -60,6 +60,7 @@ def _decode(backbone, method, prompts: PromptBatch, max_new_tokens, force_length
         start = read_clock(device)
         tokens = sampling.pick(prefill(backbone, stepper, prompts), None if draws is None else draws[:, 0])
         recorder.add_tokens(rows, tokens)
+        prompt_layers = tuple(stepper.ran)
         prefilled = read_clock(device)
         for step in range(1, max_new_tokens):
             rows, tokens = _drop_finished(rows, tokens, eos, cache, recorder)
@@ -74,7 +75,7 @@ def _decode(backbone, method, prompts: PromptBatch, max_new_tokens, force_length
         done = read_clock(device)
 
     timing = Timing(prefilled - start, done - prefilled, len(recorder.layers_run))
-    return recorder.output(stepper.prompt_layers, timing, cache.nbytes)
+    return recorder.output(prompt_layers, timing, cache.nbytes)
 
 
 def prefill(backbone: Backbone, stepper: Stepper, prompts: PromptBatch) -> Tensor:
@@ -148,6 +149,7 @@ def _fill_gaps(finished: list[bool]) -> list[int]:
 def _check_fit(backbone: Backbone, method: Method, max_new_tokens: int) -> None:
     if not isinstance(method, (LayerSchedule, EarlyExit)):
         raise UsageError(f"decode takes a LayerSchedule or EarlyExit method, not {method!r}")
+    check_kv_policy(method)
     if method.num_layers != backbone.num_layers:
         raise UsageError(
             f"method {method.name!r} was made for {method.num_layers} layers, but model {backbone.name!r} has "

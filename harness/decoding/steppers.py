@@ -102,10 +102,10 @@ class ScheduleStepper(Stepper):
 class ExitState:
     """What an exit rule sees after a layer. Tensors have one row for each row of the batch."""
 
-    def __init__(self, stepper: ExitStepper, hidden: Tensor, previous: Tensor) -> None:
+    def __init__(self, stepper: ExitStepper, hidden: Tensor, previous: Tensor, last: Tensor | None = None) -> None:
         self.hidden, self.previous = hidden, previous  # [batch, width]
         self.step, self.max_steps = stepper.step, stepper.max_steps
-        self._stepper, self._logits = stepper, None
+        self._stepper, self._last, self._logits = stepper, last, None
 
     def logits(self) -> Tensor:
         """The exit head's logits [batch, vocabulary] at this layer; each layer's first call reads the head once."""
@@ -114,14 +114,25 @@ class ExitState:
             self._stepper.head_checks += 1
         return self._logits
 
+    def last_logits(self) -> Tensor:
+        """Logits [batch, vocabulary] after the last layer: in hindsight, so only under `kv_policy = "oracle"`."""
+        if self._last is None:
+            raise UsageError('last_logits() is known only under kv_policy "oracle", which decides in hindsight')
+        return self._stepper.backbone.exit_head(self._last)
+
+    @property
+    def exit_classifier(self) -> Tensor:
+        """CALM's classifier [width + 1], weights and bias; raises UsageError if the checkpoint has none."""
+        return self._stepper.backbone.require_exit_classifier()
+
 
 class ExitStepper(Stepper):
     """Layers decided row by row from the hidden states.
 
     A layer runs while any row still needs it; rows that have left keep their hidden state. The running layer writes
     exactly that unchanged state's keys and values for them, which is the `propagate` policy; once all rows have left,
-    deeper layers write keys and values only. Under `oracle` every layer runs on the true states, which fill the cache,
-    and only the output comes from the exit.
+    deeper layers write keys and values only. Under `oracle` every layer runs on the true states, which fill the cache;
+    the rule is asked in hindsight, and only the output comes from the exit.
     """
 
     method: EarlyExit
@@ -137,7 +148,7 @@ class ExitStepper(Stepper):
         self._left = torch.zeros(rows, dtype=torch.bool, device=self.backbone.device)
         self._needed = torch.full((rows,), self.backbone.num_layers, device=self.backbone.device)
         self._all_left = False
-        self._exit_hidden: Tensor | None = None
+        self._states: list[tuple[Tensor, Tensor]] = []  # before and after each layer, kept under `oracle`
 
     @property
     def needed(self) -> Tensor:
@@ -150,24 +161,26 @@ class ExitStepper(Stepper):
         out = self.run(index, hidden, call)
         last = index == self.backbone.num_layers - 1
         if self._true_states:
-            return self._keep_true_states(index, hidden, out, last)
+            self._states.append((hidden, out))
+            return self._exit_in_hindsight() if last else out
         out = torch.where(self._left[:, None, None], hidden, out)
         if not last:
             self._ask(index, out, hidden)
         return out
 
-    def _keep_true_states(self, index: int, hidden: Tensor, out: Tensor, last: bool) -> Tensor:
-        if self._exit_hidden is None:
-            self._exit_hidden = out
-        self._exit_hidden = torch.where(self._left[:, None, None], self._exit_hidden, out)
-        if last:
-            return self._exit_hidden
-        if not self._all_left:
-            self._ask(index, out, hidden)
-        return out
+    def _exit_in_hindsight(self) -> Tensor:
+        """Hidden states [batch, 1, width] of the exits; every layer's true states are known."""
+        exits = last = self._states[-1][1]
+        for index, (previous, out) in enumerate(self._states[:-1]):
+            if self._all_left:
+                break
+            before = self._left
+            self._ask(index, out, previous, last[:, -1])
+            exits = torch.where((self._left & ~before)[:, None, None], out, exits)
+        return exits
 
-    def _ask(self, index: int, out: Tensor, previous: Tensor) -> None:
-        state = ExitState(self, out[:, -1], previous[:, -1])
+    def _ask(self, index: int, out: Tensor, previous: Tensor, last: Tensor | None = None) -> None:
+        state = ExitState(self, out[:, -1], previous[:, -1], last)
         leaving = self.method.should_exit(index, state)
         if not isinstance(leaving, Tensor) or leaving.dtype != torch.bool or leaving.shape != self._left.shape:
             raise UsageError(

@@ -1,0 +1,293 @@
+"""Methods that break the contract, each in one way. `validate` must catch every one of them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass, field
+
+import torch
+
+from harness import EarlyExit, LayerSchedule, register_method
+
+_calls = itertools.count()
+
+
+@register_method("wrong_hole")
+@dataclass(frozen=True)
+class Hole(LayerSchedule):
+    """Skips layer 3 at even steps and layer 0 at odd ones, as if their caches did not matter."""
+
+    def layers(self, step):
+        return [i for i in range(self.num_layers) if i != (0 if step % 2 else 3)]
+
+
+@register_method("wrong_late_hole")
+@dataclass(frozen=True)
+class LateHole(LayerSchedule):
+    """Takes a skipped layer back long after the steps that a quick look would decode."""
+
+    def layers(self, step):
+        return range(self.num_layers) if step > 40 else range(self.num_layers - 1)
+
+
+@register_method("wrong_prompt_hole")
+@dataclass(frozen=True)
+class PromptHole(LayerSchedule):
+    """Leaves layers out of the prompt that it runs afterwards."""
+
+    def prompt_layers(self):
+        return range(2)
+
+    def layers(self, step):
+        return range(self.num_layers)
+
+
+@register_method("wrong_counter")
+@dataclass(frozen=True)
+class Counter(EarlyExit):
+    """Counts its own calls in a field."""
+
+    calls: int = 0
+
+    def should_exit(self, layer, state):
+        object.__setattr__(self, "calls", self.calls + 1)
+        return torch.zeros(len(state.hidden), dtype=torch.bool)
+
+
+@register_method("wrong_list_field")
+@dataclass(frozen=True)
+class ListField(LayerSchedule):
+    """Frozen, but its list grows."""
+
+    seen: list = field(default_factory=list)
+
+    def layers(self, step):
+        self.seen.append(step)
+        return range(self.num_layers)
+
+
+@register_method("wrong_batch_mates")
+@dataclass(frozen=True)
+class BatchMates(EarlyExit):
+    """All rows leave when the mean of the batch says so."""
+
+    def should_exit(self, layer, state):
+        sure = state.hidden.mean() > 0.02
+        return sure.expand(len(state.hidden))
+
+
+@register_method("wrong_claim")
+@dataclass(frozen=True)
+class Claim(LayerSchedule):
+    """Says that all layers run, and runs two."""
+
+    def layers(self, step):
+        return range(self.num_layers)
+
+    def plan(self, steps):
+        return [(0, 1)] * steps
+
+
+@register_method("wrong_trace")
+@dataclass(frozen=True)
+class Trace(EarlyExit):
+    """Writes layers into the engine's trace."""
+
+    def should_exit(self, layer, state):
+        if layer == 1:
+            state.__dict__.get("_stepper", self).__dict__.get("ran", []).append(self.num_layers - 1)
+        return torch.full((len(state.hidden),), layer == 1)
+
+
+@register_method("wrong_twice")
+@dataclass(frozen=True)
+class Twice(LayerSchedule):
+    """Runs a layer twice."""
+
+    def layers(self, step):
+        return [0, 1, 1, self.num_layers - 1]
+
+
+@register_method("wrong_range")
+@dataclass(frozen=True)
+class Range(LayerSchedule):
+    """Counts layers from 1."""
+
+    def layers(self, step):
+        return range(1, self.num_layers + 1)
+
+
+@register_method("wrong_negative")
+@dataclass(frozen=True)
+class Negative(LayerSchedule):
+    """Counts from the end."""
+
+    def layers(self, step):
+        return [0, -1]
+
+
+@register_method("wrong_second_call")
+@dataclass(frozen=True)
+class SecondCall(EarlyExit):
+    """Exits at another layer the next time it is asked the same."""
+
+    def should_exit(self, layer, state):
+        return torch.full((len(state.hidden),), next(_calls) % 3 == 0)
+
+
+@register_method("wrong_random")
+@dataclass(frozen=True)
+class Random(LayerSchedule):
+    """Draws its layers without a seed."""
+
+    def layers(self, step):
+        return [0, *sorted(random.sample(range(1, self.num_layers), 2))]
+
+
+@register_method("wrong_in_place")
+@dataclass(frozen=True)
+class InPlace(EarlyExit):
+    """Changes the hidden state it is shown."""
+
+    def should_exit(self, layer, state):
+        state.hidden.mul_(-2)
+        return torch.full((len(state.hidden),), layer == 2)
+
+
+@register_method("wrong_model_patch")
+@dataclass(frozen=True)
+class ModelPatch(EarlyExit):
+    """Leaves a patched forward behind."""
+
+    def should_exit(self, layer, state):
+        body = state._stepper.backbone.body if hasattr(state, "_stepper") else state.backbone.body
+        body.forward = body.forward
+        return torch.zeros(len(state.hidden), dtype=torch.bool)
+
+
+@register_method("wrong_raises")
+@dataclass(frozen=True)
+class Raises(LayerSchedule):
+    """Fails at the third step."""
+
+    def layers(self, step):
+        return {1: [0], 2: [0]}[step]
+
+
+@register_method("wrong_exit_raises")
+@dataclass(frozen=True)
+class ExitRaises(EarlyExit):
+    """Asks the state for what it does not have."""
+
+    def should_exit(self, layer, state):
+        return state.entropy() > 1
+
+
+@register_method("wrong_system_exit")
+@dataclass(frozen=True)
+class Quits(LayerSchedule):
+    """Ends the program."""
+
+    def layers(self, step):
+        raise SystemExit(3)
+
+
+@register_method("wrong_floats")
+@dataclass(frozen=True)
+class Floats(LayerSchedule):
+    """Layers as floats."""
+
+    def layers(self, step):
+        return [0.0, self.num_layers / 2, self.num_layers - 1]
+
+
+@register_method("wrong_none")
+@dataclass(frozen=True)
+class ReturnsNone(LayerSchedule):
+    """Forgets the return."""
+
+    def layers(self, step):
+        list(range(self.num_layers))
+
+
+@register_method("wrong_empty")
+@dataclass(frozen=True)
+class Empty(LayerSchedule):
+    """Runs nothing after some steps."""
+
+    def layers(self, step):
+        return range(self.num_layers - step)
+
+
+@register_method("wrong_shape")
+@dataclass(frozen=True)
+class Shape(EarlyExit):
+    """One answer for the whole batch."""
+
+    def should_exit(self, layer, state):
+        return torch.tensor(True)
+
+
+@register_method("wrong_dtype")
+@dataclass(frozen=True)
+class Dtype(EarlyExit):
+    """A confidence instead of a decision."""
+
+    def should_exit(self, layer, state):
+        return state.hidden[:, 0]
+
+
+@register_method("wrong_parameter")
+@dataclass(frozen=True)
+class Parameter(LayerSchedule):
+    """Needs a parameter that nobody can guess."""
+
+    depth: int
+
+    def layers(self, step):
+        return range(self.depth)
+
+
+@register_method("wrong_post_init")
+@dataclass(frozen=True)
+class PostInit(LayerSchedule):
+    """Cannot be built at all."""
+
+    def __post_init__(self):
+        raise KeyError("layers")
+
+    def layers(self, step):
+        return range(self.num_layers)
+
+
+@register_method("wrong_for_target")
+@dataclass(frozen=True)
+class ForTarget(LayerSchedule):
+    """Its search for a target divides by zero."""
+
+    @classmethod
+    def for_target(cls, num_layers, target, lengths=None):
+        return cls(num_layers // 0)
+
+    def layers(self, step):
+        return range(self.num_layers)
+
+
+@register_method("wrong_policy")
+@dataclass(frozen=True)
+class Policy(LayerSchedule):
+    """A KV policy that does not exist."""
+
+    kv_policy = "copy"
+
+    def layers(self, step):
+        return range(self.num_layers)
+
+
+@register_method("wrong_class")
+class NoDataclass:
+    """No dataclass, and no method."""
+
+    def layers(self, step):
+        return [0]

@@ -1,0 +1,115 @@
+"""`validate_method`: good methods pass, and every way of being wrong is caught and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from helpers.registries import forgotten_afterwards
+
+from harness import LayerSchedule, validate_method
+from harness.backbone.tiny import TINY_KINDS
+from harness.errors import UsageError
+from harness.registry import METHODS, load_plugin
+
+PLUGINS = Path(__file__).parent / "plugins"
+
+# what a person must be able to read in the failures
+CAUGHT = {
+    "wrong_hole": "opens a hole in the cache: layers(2) runs layer 0",
+    "wrong_late_hole": "layers(41) runs layer",
+    "wrong_prompt_hole": "layers(1) runs layer 2",
+    "wrong_counter": "changes itself between runs",
+    "wrong_list_field": "changes itself between runs",
+    "wrong_batch_mates": "depends on its batch mates",
+    "wrong_claim": "claims layers that it does not run",
+    "wrong_trace": "claims layers that it did not run",
+    "wrong_twice": "returned a layer twice: [0, 1, 1, 7]",
+    "wrong_range": "returned layer 8, but the model has layers 0 to 7",
+    "wrong_negative": "returned layer -1",
+    "wrong_second_call": "second identical call differs",
+    "wrong_random": "claims layers that it does not run",
+    "wrong_in_place": "differs from the no-cache oracle",
+    "wrong_model_patch": "leaves the model changed: attribute",
+    "wrong_raises": "KeyError: 3 (wrong_methods.py, line",
+    "wrong_exit_raises": "'ExitState' object has no attribute 'entropy'",
+    "wrong_system_exit": "SystemExit: 3",
+    "wrong_floats": "must return layer indices, not [0.0, 4.0, 7]",
+    "wrong_none": "must return layer indices, not None",
+    "wrong_empty": "returned no layer",
+    "wrong_shape": "must return a bool tensor of shape [3], not torch.bool []",
+    "wrong_dtype": "must return a bool tensor of shape [3], not torch.float64 [3]",
+    "wrong_parameter": "missing 1 required positional argument: 'depth'",
+    "wrong_post_init": "KeyError: 'layers'",
+    "wrong_for_target": "ZeroDivisionError",
+    "wrong_policy": "unknown kv_policy",
+    "wrong_class": "must be a frozen dataclass",
+}
+
+EVERY_OTHER = '''
+from dataclasses import dataclass
+from harness import LayerSchedule, register_method
+
+@register_method("every_other")
+@dataclass(frozen=True)
+class EveryOther(LayerSchedule):
+    """Every second layer, at every step."""
+    def layers(self, step: int) -> list[int]:        # step counts from 1; the prompt runs every layer
+        return list(range(0, self.num_layers, 2))
+'''
+
+
+@pytest.fixture(scope="module")
+def wrong_methods():
+    with forgotten_afterwards():
+        yield load_plugin(PLUGINS / "wrong_methods.py")
+
+
+def test_every_wrong_method_has_its_line(wrong_methods):
+    assert sorted(wrong_methods) == sorted(CAUGHT)
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_wrong_methods_are_caught(wrong_methods, name):
+    report = validate_method(name)
+    assert not report.ok
+    assert CAUGHT[name] in "\n".join(report.failures)
+    assert str(report).startswith(f"{name}: broken\n- ")
+    assert all(len(failure.splitlines()) == 1 for failure in report.failures)
+
+
+def test_a_plugin_of_ten_lines_passes_by_name_and_by_class(tmp_path):
+    (tmp_path / "every_other.py").write_text(EVERY_OTHER)
+    with forgotten_afterwards():
+        load_plugin(tmp_path / "every_other.py")
+        report = validate_method("every_other")
+        assert report.ok and report.failures == []
+        assert report.checked == [f"tiny-{kind}" for kind in TINY_KINDS]
+        assert validate_method(METHODS.load("every_other")).ok
+
+
+def test_a_class_that_was_never_registered(tmp_path):
+    class Loose(LayerSchedule):
+        def layers(self, step):
+            return [0.5]
+
+    assert "layers(1) must return layer indices" in validate_method(Loose).failures[0]
+    assert "must be a frozen dataclass" in validate_method(int).failures[0]
+
+
+def test_unknown_and_broken_names(tmp_path):
+    with pytest.raises(UsageError, match="did you mean skipdecode"):
+        validate_method("skipdecoder")
+    with forgotten_afterwards():
+        METHODS.broken["gone"] = "ImportError: no module"
+        assert "ImportError: no module" in validate_method("gone").failures[0]
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("full", "multi_layer", "random_skip", "oracle_exit")]
+
+
+@pytest.mark.parametrize("name", ["skipdecode", "calm", "unified", *SLOW])
+def test_built_in_methods_pass(name):
+    report = validate_method(name)
+    assert report.ok, report
+    assert len(report.checked) >= len(TINY_KINDS)
