@@ -8,11 +8,13 @@ from __future__ import annotations
 import importlib
 
 _PUBLIC = {
-    "Entry": "group",
+    "Entry": "running",
     "measure_group": "group",
     "environment": "machine",
     "ratio": "conditions",
     "same_conditions": "conditions",
+    "weight_reads": "reads",
+    "peak_memory": "memory",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -30,7 +30,7 @@ class Trace:
 
     `layers` ran, `keys_only` wrote keys and values alone, `heads` were read (the last one included), and an exit rule
     was asked after `asks` layers. `needed` is the mean number of layers a row needed. `tokens` are the output tokens
-    of all rows, each counted to its EOS.
+    of all rows, each counted to its EOS; `kv_bytes` were allocated for keys and values.
     """
 
     steps: int
@@ -41,12 +41,11 @@ class Trace:
     heads: float
     asks: float
     needed: float
-    kv_bytes_peak: int
-    kv_bytes_mean: float
+    kv_bytes: int
 
     @classmethod
-    def of(cls, out: DecodeOutput, method: Method, longest_prompt: int, new_tokens: int) -> Trace:
-        """Count the trace of a call for prompts of up to `longest_prompt` and outputs of up to `new_tokens` tokens."""
+    def of(cls, out: DecodeOutput, method: Method) -> Trace:
+        """Count the trace of a call."""
         ran = np.array([len(layers) for layers in out.layers_run], dtype=float)
         checks = np.array(out.head_checks, dtype=float)
         closed = method.kv_policy == "closed"
@@ -61,13 +60,12 @@ class Trace:
             heads=1 + _mean(checks),
             asks=_mean(asks),
             needed=float(needed.mean()) if len(needed) else 0.0,
-            kv_bytes_peak=out.kv_bytes,
-            kv_bytes_mean=_mean(kv_bytes_by_step(out, method, longest_prompt, new_tokens)),
+            kv_bytes=out.kv_bytes,
         )
 
 
 def kv_bytes_by_step(out: DecodeOutput, method: Method, longest_prompt: int, new_tokens: int) -> list[float]:
-    """Bytes that hold keys and values after each decode step.
+    """Bytes that hold keys and values after each decode step; prompts and outputs of up to so many tokens.
 
     A layer's share grows until the last step at which its plan runs it; what was allocated ahead counts once it is
     reached.

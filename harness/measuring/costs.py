@@ -1,0 +1,108 @@
+"""The cost model: a decode step is a fixed part, layers, heads and keys and values written alone.
+
+Every cost comes from differences between runs of the same rounds: full depth and fewer layers give `t_layer`; keys and
+values written where layers were left out give `t_kv`; an exit rule asked at every layer gives `t_ask`; the head read
+at some of them `t_head`, in its place between layers, whose weights drive it out of the caches. `t_confidence` is the
+softmax and the two largest probabilities of one check. `t_fixed` is what is left of a full step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..decoding.clock import DeviceClock
+from ..scoring.statistics import quantile_interval
+from .probes import probes
+from .samples import Trace
+
+Numbers = float | np.ndarray
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Milliseconds of one decode step's parts at one batch size; numbers, or arrays of resamples."""
+
+    t_layer: Numbers
+    t_head: Numbers
+    t_kv: Numbers
+    t_ask: Numbers
+    t_confidence: Numbers
+    t_fixed: Numbers
+
+    def work(self, trace: Trace) -> Numbers:
+        """Layers, heads and keys and values of a method's mean step: the time an engine without overhead would take."""
+        return trace.layers * self.t_layer + trace.heads * self.t_head + trace.keys_only * self.t_kv
+
+    def predicted(self, trace: Trace) -> Numbers:
+        """Milliseconds of a method's mean step."""
+        questions = trace.asks * self.t_ask + (trace.heads - 1) * self.t_confidence
+        return self.work(trace) + questions + self.t_fixed
+
+
+def solve(ms: Mapping[str, Numbers], num_layers: int, confidence: float) -> Costs:
+    """The costs from milliseconds a step of the baseline (`full`) and of the probes."""
+    methods = probes(num_layers)
+    left_out = num_layers - methods["fewer"].depth
+    t_layer = (ms["full"] - ms["fewer"]) / left_out
+    t_head = (ms["read"] - ms["asked"]) / methods["read"].reads
+    return Costs(
+        t_layer=t_layer,
+        t_head=t_head,
+        t_kv=(ms["keys"] - ms["fewer"]) / left_out,
+        t_ask=(ms["asked"] - ms["full"]) / (num_layers - 1),
+        t_confidence=confidence,
+        t_fixed=ms["full"] - num_layers * t_layer - t_head,
+    )
+
+
+class CostModel:
+    """Costs of one group and what they predict, with intervals over its rounds.
+
+    `ms` holds milliseconds a step, one a round, of the baseline (`full`), the probes and any number of methods.
+    Medians of the same resampled rounds go into both sides of each difference and ratio.
+    """
+
+    def __init__(self, ms: Mapping[str, list[float]], num_layers: int, confidence: float, seed: int = 0) -> None:
+        rounds = len(ms["full"])
+        drawn = np.random.default_rng(seed).integers(rounds, size=(RESAMPLES, rounds)) if rounds > 1 else None
+        self._medians = {key: float(np.median(times)) for key, times in ms.items()}
+        self._drawn = drawn is not None and {key: np.median(np.array(t)[drawn], axis=1) for key, t in ms.items()}
+        self.costs = solve(self._medians, num_layers, confidence)
+        self._resampled = self._drawn and solve(self._drawn, num_layers, confidence)
+
+    def parts(self) -> dict:
+        """Each cost in milliseconds, with its interval."""
+        return {f"{name}_ms": self._value(lambda c, _, n=name: getattr(c, n)) for name in vars(self.costs)}
+
+    def values(self, key: str, trace: Trace, baseline: Trace) -> dict:
+        """What the model says of a method: prediction, what it leaves unexplained, and the bound without overhead."""
+        return {
+            "predicted_ms_per_token": self._value(lambda c, _: c.predicted(trace)),
+            "overhead_ms": self._value(lambda c, ms: ms[key] - c.predicted(trace)),
+            "speedup_predicted": self._value(lambda c, _: c.predicted(baseline) / c.predicted(trace)),
+            "speedup_bound": self._value(lambda c, _: c.work(baseline) / c.work(trace)),
+        }
+
+    def _value(self, of) -> dict:
+        low, high = (
+            quantile_interval(of(self._resampled, self._drawn) + np.zeros(RESAMPLES)) if self._drawn else (None,) * 2
+        )
+        return {"value": float(of(self.costs, self._medians)), "low": low, "high": high}
+
+
+def confidence_ms(backbone, rows: int, clock: DeviceClock, calls: int = 20) -> float:
+    """Milliseconds of softmax and the two largest probabilities on logits [rows, vocabulary]; the median of three."""
+    logits = torch.zeros(rows, backbone.lm_head.weight.shape[0], dtype=backbone.compute_dtype, device=backbone.device)
+    times = []
+    with torch.inference_mode():
+        for _ in range(3):
+            start = clock.read(backbone.device)
+            for _ in range(calls):
+                logits.softmax(-1).topk(2, dim=-1)
+            times.append(clock.read(backbone.device) - start)
+    return 1e3 * float(np.median(times)) / calls
