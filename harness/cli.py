@@ -39,7 +39,8 @@ def run(
     plan: Annotated[bool, typer.Option("--plan", help="Print what would run, and run nothing.")] = False,
 ) -> None:
     """Run a suite, or go on with it: what is finished is not run again."""
-    from . import executors
+    from .executors import prepare, run_suite
+    from .listing import plan_text, summary
 
     options = {
         "task": task,
@@ -51,10 +52,9 @@ def run(
         "plugin": plugin,
     }
     if plan:
-        print(executors.plan_text(executors.prepare(suite, **options), out))
+        print(plan_text(prepare(suite, **options), out))
         return
-    root = executors.run_suite(suite, out, executor=executor, fresh=fresh, quiet=False, **options)
-    print(executors.summary(root))
+    print(summary(run_suite(suite, out, executor=executor, fresh=fresh, quiet=False, **options)))
 
 
 @app.command("list")
@@ -85,9 +85,7 @@ def validate(
 def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
     """Make results.csv, tables and plots of a results folder anew where something changed."""
     from .reporting import build_report
-    from .results import write_results_csv
 
-    write_results_csv(folder)
     for path in build_report(folder):
         print(path)
 

@@ -12,7 +12,7 @@ from .errors import SkipbenchError, UsageError, unknown
 from .identity import job_id
 from .jobs import Job, QualityJob, TimingJob, make_jobs
 from .progress import Reporter
-from .results import Store, write_results_csv
+from .results import Store
 from .results.files import read_json
 from .suite import Suite, load_suite, suite_hash
 
@@ -51,7 +51,7 @@ def run_suite(
                 store.forget(name_)
         store.write_suite(suite.name, suite_hash(suite), list(ids))
         failed = EXECUTORS[executor](ids, store, reporter)
-        _report(root, reporter)
+        _report(root)
     if failed:
         first = next(iter(failed))
         raise SkipbenchError(
@@ -86,7 +86,7 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
             failed[name] = reason
             reporter.say(f"  failed: {reason}")
         if isinstance(job, TimingJob) or _last_of_task(number, jobs):
-            _report(store.root, reporter)
+            _report(store.root)
     return failed
 
 
@@ -123,10 +123,9 @@ def _workbench(store: Store, reporter: Reporter):
     return Workbench(store, Checkpoints(announce=reporter.training), reporter.start, reporter.say)
 
 
-def _report(root: Path, reporter: Reporter) -> None:
+def _report(root: Path) -> None:
     from .reporting import build_report
 
-    write_results_csv(root)
     build_report(root)
 
 

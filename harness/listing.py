@@ -1,12 +1,16 @@
-"""What is there to run, as text: methods, tasks, suites, models, and what is broken."""
+"""What is there to run, what would run and what came out, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
 
+from .executors import RESULTS, is_done
+from .identity import job_id, task_of
+from .jobs import QualityJob, TimingJob, make_jobs
 from .registry import METHODS, TASKS, Registry, load_plugin
-from .suite import suite_names
+from .results import Store
+from .suite import Suite, suite_names
 
 
 def listing(plugins: Iterable[Path] = ()) -> str:
@@ -30,3 +34,35 @@ def _registered(title: str, registry: Registry) -> str:
 
 def _first_line(cls: type) -> str:
     return next(iter((cls.__doc__ or "").strip().splitlines()), "")
+
+
+def plan_text(suite: Suite, out: Path | None) -> str:
+    """What a run would do, job by job, with its size: examples to decode at most, and steps to train."""
+    store = Store(out or RESULTS / suite.name)
+    lines, todo = [f"{suite.name}: {suite.description}"], 0
+    for job in make_jobs(suite):
+        done = is_done(job_id(job), job, store)
+        todo += not done
+        lines.append(f"  {'done' if done else 'todo'}  {job.label:48} {_size(job)}")
+    specs = {spec.task: spec.training for spec in suite.tasks}
+    training = [f"{name}: base {t.base_steps:,} steps, then {t.own_steps:,} a checkpoint" for name, t in specs.items()]
+    lines += ["training, for checkpoints that are not there yet:", *(f"  {line}" for line in training)]
+    return "\n".join([*lines, f"{todo} jobs to do; results in {store.root}"])
+
+
+def _size(job: QualityJob | TimingJob) -> str:
+    if isinstance(job, TimingJob):
+        return f"{len(job.members)} methods, up to {job.members[0].spec.timing.seconds:g} s"
+    task = task_of(job.spec.task, job.data)
+    count = len(task.load(job.spec.split)[: job.spec.limit])
+    tokens = job.spec.decoding.max_new_tokens or task.max_output_tokens
+    return f"{count:,} {task.source} examples, up to {count * tokens:,} tokens"
+
+
+def summary(root: Path) -> str:
+    """Where to look, and the main figures of a finished folder."""
+    from .reporting import overview
+
+    places = {"Report": "report.html", "Tables": "tables", "Plots": "plots", "All numbers": "results.csv"}
+    lines = [f"{name + ':':13} {root / place}" for name, place in places.items()]
+    return "\n".join([overview(root), "", *lines])

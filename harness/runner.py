@@ -20,6 +20,8 @@ from .task import Task
 from .training import Checkpoint, Checkpoints, Recipe
 from .training.store import Setting
 
+BASELINE = "full"  # the method every ratio is formed against
+
 # tick(done, all): how far the present step of a job is; say(text): a line worth reading
 Tick = Callable[[int, int], None]
 
@@ -59,6 +61,10 @@ class QualityRun:
 
     job: QualityJob
     bench: Workbench
+
+    @cached_property
+    def id(self) -> str:
+        return run_id(self.job)
 
     @cached_property
     def task(self) -> Task:
@@ -149,7 +155,7 @@ class QualityRun:
         job, spec = self.job, self.job.spec
         backbone, method = self.backbone, self.method
         items = encode_split(self.task, spec.split, spec.limit, backbone.require_tokenizer(), self.max_prompt_tokens)
-        run = self.bench.store.open_run(run_id(job), self.config(len(items)))
+        run = self.bench.store.open_run(self.id, self.config(len(items)))
         for note in run.notes:
             self.bench.say(note)
         tick = self.bench.start(job.label)
@@ -231,45 +237,43 @@ def method_facts(job: QualityJob, method: Method) -> dict:
 
 
 def run_timing(job: TimingJob, bench: Workbench) -> None:
-    """Measure all members side by side, as they were when their quality runs decoded."""
+    """Measure the members side by side, as they were when their quality runs decoded; failed ones are left out."""
     from .measuring import Entry, measure_group
 
-    spec, runs = job.members[0].spec, [_finished(member, bench) for member in job.members]
-    entries, described = [], []
-    for member, recorded in runs:
-        method = load_method(member.job.method, member.num_layers, **recorded["method"]["params"])
-        entries.append(Entry(run_id(member.job), member.backbone, method))
-        described.append({"method": recorded["method"], "checkpoint": member.job.checkpoint})
-    first = runs[0][0]
-    prompts = _timing_prompts(first, job.batch_size)
-    tick = bench.start(job.label)
-    timing = spec.timing
+    missing = [run_id(member) for member in job.members if not bench.store.is_complete(run_id(member))]
+    runs = [QualityRun(member, bench) for member in job.members if run_id(member) not in missing]
+    if not any(run.job.method == BASELINE for run in runs):
+        raise UsageError(f"timing needs a finished run of {BASELINE!r} to compare with")
+    runs.sort(key=lambda run: run.job.method != BASELINE)  # the baseline comes first
+    recorded = {run.id: read_json(bench.store.root / "runs" / run.id / "run.json")["method"] for run in runs}
+    entries = [
+        Entry(run.id, run.backbone, load_method(run.job.method, run.num_layers, **recorded[run.id]["params"]))
+        for run in runs
+    ]
+    spec, first = job.members[0].spec, runs[0]
+    bench.say(f"{job.label}: {len(entries)} methods side by side, up to {spec.timing.seconds:g} s")
     measured = measure_group(
-        entries, prompts, timing.new_tokens, repeats=timing.repeats, seconds=timing.seconds, progress=tick
+        entries,
+        _timing_prompts(first, job.batch_size),
+        spec.timing.new_tokens,
+        repeats=spec.timing.repeats,
+        seconds=spec.timing.seconds,
     )
-    by_key = {entry["key"]: entry for entry in measured.pop("methods")}
-    methods = [
-        {**facts, "run_id": entry.key, **{k: v for k, v in by_key[entry.key].items() if k != "key"}}
-        for entry, facts in zip(entries, described, strict=True)
+    measured["methods"] = [
+        {"method": recorded[run.id], "checkpoint": run.job.checkpoint, "run_id": run.id, **measured["methods"][run.id]}
+        for run in runs
     ]
     document = {
         **measured,
-        "suite": job.members[0].suite,
+        "suite": first.job.suite,
         "task": first.task.label,
         "source": first.task.source,
-        "model": model_facts(first.backbone, spec.model, ""),
+        "model": model_facts(first.backbone, spec.model, first.weights),
         "decoding": "greedy",
         "seed": first.job.seed,
-        "methods": methods,
+        "missing": missing,
     }
     bench.store.write_timing(group_id(job), document)
-
-
-def _finished(job: QualityJob, bench: Workbench) -> tuple[QualityRun, dict]:
-    name = run_id(job)
-    if not bench.store.is_complete(name):
-        raise UsageError(f"timing needs the finished run {name}, which failed")
-    return QualityRun(job, bench), read_json(bench.store.root / "runs" / name / "run.json")
 
 
 def _timing_prompts(run: QualityRun, batch_size: int):

@@ -54,7 +54,9 @@ def _from_gguf(path: Path, dtype: str):
 
 def _from_pretrained(name: str, dtype: str, local: bool, **options):
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # ours say more
     try:
         model = AutoModelForCausalLM.from_pretrained(name, dtype=DTYPES[dtype], local_files_only=local, **options)
     except (OSError, ValueError, KeyError) as error:

@@ -1,6 +1,7 @@
 """Tables, plots, claims and the HTML report of a results folder.
 
     build_report(root)    brings results.csv, tables/, plots/ and report.html up to date; returns the files
+    overview(root)        the main figures as plain text
     judge_claims(root)    the papers' claims, judged: a list of Judgement; claims_text(…) writes them for a terminal
 
 Nothing is made anew while the inputs are the same. This room reads what `harness.results` wrote and never decodes.
@@ -15,8 +16,9 @@ Beyond the schema it uses, where they are there:
 import importlib
 
 from .build import build_report
+from .overview import overview
 
-__all__ = ["build_report", "overview", "claims_text", "judge_claims"]
+__all__ = ["build_report", "claims_text", "judge_claims", "overview"]
 
 
 def __getattr__(name: str):

@@ -18,7 +18,7 @@ from ..training.objectives import plan_logits
 
 @dataclass(frozen=True)
 class TeacherForced:
-    """Per output token of all pairs: its place in the output (0 is the first), loss in nats, and whether arg-max hit."""
+    """Per output token of all pairs: place in the output (0 is the first), loss in nats, and whether arg-max hit."""
 
     places: Tensor
     losses: Tensor
