@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import math
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from results_fixtures import LAYERS, metric, record, run_config
+from results_fixtures import LAYERS, batches, metric, record, run_config
 
+from harness.reporting import build_report
 from harness.results import Store, write_results_csv
 
 N, STEPS = 48, 24
 QUALITY = {"skipdecode": 0.96, "unified": 0.98, "calm": 0.9, "multi_layer": 0.82, "random_skip": 0.55}
 TASKS = {"e2e": ("stand-in", ["e2e_bleu", "rougeL"], 66.0), "translation:de-en": ("local", ["bleu", "chrf"], 31.0)}
 TARGETS = (2, 4, 6)
+OWN = "document.title='owned'"
+EVIL = f"</script><script>{OWN}</script><img src=x onerror=\"{OWN}\"> \x00\u2028 \ud800 'q'"
 
 
 def plan(method: str, target: float) -> dict | None:
@@ -142,4 +149,28 @@ def fake_results(root: Path, tasks=tuple(TASKS), batch_sizes=(1, 2, 8, 32)) -> P
             for size in batch_sizes:
                 add_timing(store, task, size, jobs)
     write_results_csv(root)
+    return root
+
+
+def add_mischief(root: Path) -> None:
+    """A run whose texts would take over a page, one that is not finished, and a job that failed."""
+    with Store(root) as store:
+        evil = {"name": "evil", "variant": EVIL, "params": {}, "target": 2}
+        run = store.open_run("evil", run_config("evil", N, method=evil, task="e2e", prompt_template=EVIL))
+        rows = batches(N, N, output=EVIL)[0]
+        rows[0] |= {"output": "x" * 100_000}
+        rows[N // 4] |= {"pieces": ["<b>", "&", "ok"]}
+        run.append(rows)
+        run.finish({"e2e_bleu": metric(1.0, 0.5), "speedup_layers": metric(2.0)})
+        store.open_run("half", run_config("half"))
+        store.fail("broken", {}, f"RuntimeError: {EVIL}")
+
+
+@cache
+def shared_report() -> Path:
+    """One folder with everything in it and its report, made once a test session; only to be read."""
+    root = Path(tempfile.mkdtemp(prefix="skipbench-report-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    add_mischief(fake_results(root, batch_sizes=(1, 8)))
+    build_report(root)
     return root

@@ -8,34 +8,17 @@ from pathlib import Path
 
 import pytest
 import reporting_browser
-from reporting_fixtures import add_run, add_timing, fake_results
-from results_fixtures import batches, metric, run_config
+from reporting_fixtures import EVIL, add_run, add_timing, shared_report
 
 from harness.reporting import build_report
 from harness.reporting.markup import escape
 from harness.results import Store
 
-OWN = "document.title='owned'"
-EVIL = f"</script><script>{OWN}</script><img src=x onerror=\"{OWN}\"> \x00\u2028 \ud800 'q'"
-
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory) -> Path:
+def page() -> Path:
     """Two tasks, one of them stand-ins; one output full of mischief, one run unfinished, one job failed."""
-    root = tmp_path_factory.mktemp("page")
-    fake_results(root, batch_sizes=(1,))
-    with Store(root) as store:
-        evil = {"name": "evil", "variant": EVIL, "params": {}, "target": 2}
-        run = store.open_run("evil", run_config("evil", 48, method=evil, task="e2e", prompt_template=EVIL))
-        rows = batches(48, 48, output=EVIL)[0]
-        rows[0] |= {"output": "x" * 100_000}
-        rows[1] |= {"pieces": ["<b>", "&", "ok"]}
-        run.append(rows)
-        run.finish({"e2e_bleu": metric(1.0, 0.5), "speedup_layers": metric(2.0)})
-        store.open_run("half", run_config("half"))
-        store.fail("broken", {}, f"RuntimeError: {EVIL}")
-    build_report(root)
-    return root / "report.html"
+    return shared_report() / "report.html"
 
 
 class Outside(HTMLParser):
@@ -59,6 +42,7 @@ def test_nothing_is_fetched_and_every_output_is_escaped(page):
     assert all(a.startswith(("#", "data:")) for a in parser.addresses)
     assert parser.tags.count("script") == 1 and "onerror" not in re.sub(r"&lt;img.*?&gt;", "", text)
     assert "x" * 1500 + " … (98,500 more characters)" in text and "x" * 1501 not in text
+    assert "title='12 layers'>&lt;b&gt;</span>" in text
     assert "url(" not in text.split("<main>")[0]
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from reporting_fixtures import QUALITY, TARGETS, fake_results
+from reporting_fixtures import QUALITY, TARGETS, shared_report
 from results_fixtures import metric as scored
 
 from harness.reporting.curves import pareto
@@ -22,8 +22,8 @@ from harness.reporting.words import number, with_interval
 
 
 @pytest.fixture(scope="module")
-def groups(tmp_path_factory):
-    return panels(load_points(fake_results(tmp_path_factory.mktemp("fake"), batch_sizes=(1, 8))))
+def groups():
+    return panels(load_points(shared_report()))
 
 
 @pytest.fixture(scope="module")

@@ -100,6 +100,6 @@ def save(fig: Figure, folder: Path, name: str) -> list[Path]:
     """Write PNG and SVG, without dates, and return the two paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
-    fig.savefig(paths[0], dpi=160, metadata={"Software": None})
+    fig.savefig(paths[0], dpi=140, metadata={"Software": None})
     fig.savefig(paths[1], metadata={"Date": None, "Creator": None})
     return paths
