@@ -62,7 +62,7 @@ class SourcedTask(Task):
         """The local folder or file, or `hub`, or `stand-in`: decided once, so that all splits have one source."""
         if self._place is None:
             local = STAND_IN if self.data == Path(STAND_IN) else find_local(self)
-            self._place = local or ("hub" if self.hub_files and hub_answers() else "stand-in")
+            self._place = local or ("hub" if self.hub_files and hub_answers() else STAND_IN)
         return self._place
 
     @property
@@ -127,7 +127,7 @@ class SourcedTask(Task):
     def _load(self, split: str) -> list[Example]:
         if self.place == "hub":
             return self.examples(self.from_hub(hub.load(self.hub_files[split], split, self.label)))
-        if self.place == "stand-in":
+        if self.place == STAND_IN:
             return self.examples(self.stand_in(split))
         files = self.local_files(split)
         examples = self.examples([row for path in files for row in read_rows(path, self.columns, self.target)])

@@ -3,16 +3,11 @@
 import csv
 import gzip
 import json
-import socket
-import sys
-import time
-from types import SimpleNamespace
 
 import pytest
 
-import harness.hub
 from harness import load_task
-from harness.errors import SkipbenchError, UsageError
+from harness.errors import UsageError
 from tasks import sources
 from tasks.files import read_rows
 
@@ -163,6 +158,11 @@ def test_an_environment_folder_without_this_task_goes_on_to_the_stand_in(tmp_pat
     assert load_task("cnn_dm").source == "stand-in"
 
 
+def test_stand_ins_can_be_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("SKIPBENCH_DATA", str(e2e_folder(tmp_path / "e2e").parent))
+    assert load_task("e2e", data="stand-in").source == "stand-in"
+
+
 @pytest.mark.parametrize("as_folder", [False, True])
 def test_one_file_is_cut_into_splits_without_shared_instances(tmp_path, as_folder):
     rows = [{"mr": f"name[N{i}]", "ref": f"text {i} {k}"} for i in range(25) for k in range(2)]
@@ -191,95 +191,3 @@ def test_data_hash_follows_the_bytes(tmp_path):
 def test_unknown_splits_are_refused():
     with pytest.raises(UsageError, match="unknown split of e2e 'tset'; did you mean test"):
         load_task("e2e").load("tset")
-
-
-# The hub
-def fake_hub(monkeypatch, load):
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr("tasks.sources.hub_answers", lambda: True)
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
-
-
-def test_hub_files_are_parquet_at_a_pinned_revision(monkeypatch):
-    asked = []
-
-    def load(kind, data_files, split):
-        asked.append((kind, data_files, split))
-        return [{"meaning_representation": mr, "human_reference": ref} for mr, ref in PAIRS]
-
-    fake_hub(monkeypatch, load)
-    task = load_task("e2e")
-    assert task.source == "hub" and [e.references for e in task.load("test")] == [(PAIRS[0][1],), (PAIRS[1][1],)]
-    task.load("test")
-    assert len(asked) == 1 and asked[0][0] == "parquet" and asked[0][2] == "test"
-    for name in ("e2e", "reddit_tldr", "cnn_dm", *(f"translation:{p}" for p in ("de-en", "zh-en", "ro-en"))):
-        for split, file in load_task(name).hub_files.items():
-            assert len(file.revision) == 40 and file.url.startswith("hf://datasets/") and file.path.endswith(".parquet")
-            assert split in file.path
-
-
-def test_hub_prompts_of_tldr_are_taken_apart(monkeypatch):
-    prompt = "SUBREDDIT: r/garden\n\nTITLE: A title\n\nPOST: First line\n\nTL;DR: not yet.\nLast.\n\nTL;DR:"
-    fake_hub(monkeypatch, lambda *_args, **_kwargs: [{"prompt": prompt, "completion": " Short. "}])
-    task = load_task("reddit_tldr")
-    (example,) = task.load("train")
-    assert example.references == ("Short.",) and task.prompt(example) == prompt
-
-
-def test_hub_translations_lie_in_one_column(monkeypatch):
-    asked = []
-
-    def load(kind, data_files, split):
-        asked.append(split)
-        return [{"translation": {"en": "Hello", "zh": "你好"}}]
-
-    fake_hub(monkeypatch, load)
-    (example,) = load_task("translation:en-zh").load("train")
-    assert (example.fields["source"], example.references) == ("Hello", ("你好",))
-    assert asked == ["train[:100000]"]
-
-
-def test_a_hub_that_fails_later_does_not_mix_sources(monkeypatch):
-    def load(*_args, **_kwargs):
-        raise ConnectionError("gone")
-
-    fake_hub(monkeypatch, load)
-    with pytest.raises(SkipbenchError, match="HF_HUB_OFFLINE=1") as error:
-        load_task("e2e").load("test")
-    assert not isinstance(error.value, UsageError)
-
-
-@pytest.fixture
-def unprobed(monkeypatch):
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    probe = harness.hub._probe
-    probe.cache_clear()
-    yield
-    probe.cache_clear()
-
-
-def test_a_refused_socket_means_stand_in_within_seconds(monkeypatch, unprobed):
-    def refuse(*_args, **_kwargs):
-        raise OSError("refused")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "create_connection", refuse)
-    started = time.perf_counter()
-    for name in ("e2e", "reddit_tldr", "cnn_dm", "translation"):
-        assert load_task(name).source == "stand-in"
-    assert time.perf_counter() - started < 5 and "datasets" not in sys.modules
-
-
-def test_a_hanging_name_server_is_given_up(monkeypatch, unprobed):
-    monkeypatch.setattr(harness.hub, "PROBE_SECONDS", 0.2)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_kwargs: time.sleep(3))
-    started = time.perf_counter()
-    assert not harness.hub.hub_answers()
-    assert time.perf_counter() - started < 1.5
-
-
-@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"])
-def test_offline_flags_are_respected_without_a_try(monkeypatch, unprobed, name):
-    monkeypatch.setenv(name, "true")
-    monkeypatch.setattr(harness.hub, "_probe", lambda _endpoint: pytest.fail("asked the hub"))
-    assert not harness.hub.hub_answers()
