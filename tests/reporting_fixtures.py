@@ -83,12 +83,17 @@ def add_run(store: Store, task: str, method: str, target: float | None, seed: in
         metrics[0]: metric(main, 1.8), metrics[1]: metric(main * 0.9, 1.2), "speedup_layers": metric(layers, 0.02),
         "speedup_layers_batch": metric(1 + (layers - 1) * (0.5 if method == "calm" else 1)),
         "speedup_layers_std": metric(0.3 if method == "calm" else 0.02), "token_accuracy": metric(main / 100 + 0.1),
-        "loss": metric(2.0 - main / 100), "output_tokens_mean": metric(17.0), "truncated": metric(0),
+        "loss": metric(2.0 - main / 100), "output_tokens": metric(17.0, 0.5), "truncated_prompts": metric(0),
         "meteor": metric(None, note="unavailable: no hub"),
     }  # fmt: skip
     loss = [2.5 * math.exp(-i / 9) + 0.4 * (target or 1) ** 0.5 for i in range(STEPS)]
     run.finish(values, per_example={metrics[0]: sample - sample.mean() + main}, loss_by_position=loss)
     return run_id
+
+
+def kv_by_step(target: float, batch_size: int) -> list[float]:
+    """Bytes that grow with every step, less steeply where layers are skipped."""
+    return [batch_size * (100_000 + 12_000 * step / target) for step in range(STEPS)]
 
 
 def add_timing(store: Store, task: str, batch_size: int, jobs: list[tuple[str, float | None]]) -> None:
@@ -109,8 +114,9 @@ def add_timing(store: Store, task: str, batch_size: int, jobs: list[tuple[str, f
             "kv_bytes_mean": metric(250_000 * batch_size / (ideal**0.5)),
         }  # fmt: skip
         run_id = f"{task}-{method}-{target}-0".replace(":", "-")
-        entries.append({"method": {"name": method, "variant": "", "params": {}, "target": target}, "checkpoint": "own",
-                        "run_id": run_id, "values": values, "raw": {}})  # fmt: skip
+        facts = {"method": {"name": method, "variant": "", "params": {}, "target": target}, "checkpoint": "own"}
+        facts |= {"run_id": run_id, "raw": {}, "kv_bytes_by_step": kv_by_step(ideal, batch_size)}
+        entries.append({**facts, "values": values})
     setting = {k: run_config()[k] for k in ("suite", "dtype", "device", "threads", "attention", "decoding", "model")}
     group = {
         **setting,

@@ -18,7 +18,7 @@ from harness.reporting.points import load_points
 from harness.results import Store
 
 PLOTS = {
-    *("achieved", "batch", "exits", "kv", "loss", "overhead", "plans", "throughput"),
+    *("achieved", "batch", "exits", "kv", "kv-steps", "loss", "overhead", "plans", "throughput"),
     *("speed-quality_layers", "speed-quality_wall"),
 }
 
@@ -75,14 +75,17 @@ def test_a_deleted_plot_comes_back_and_a_new_run_changes_the_tables(tmp_path):
     assert snapshot(tmp_path) != before and mine.is_file()
 
 
-def test_plots_that_no_longer_apply_are_removed(tmp_path):
+def test_plots_that_no_longer_apply_are_removed_and_other_tasks_left_alone(tmp_path):
     with Store(tmp_path) as store:
+        add_run(store, "translation:de-en", "full", None)
         run_id = add_run(store, "e2e", "calm", 2)
         add_run(store, "e2e", "full", None)
     assert any("exits" in f.name for f in build_report(tmp_path))
     with Store(tmp_path) as store:
         store.forget(run_id)
+    others = {p: p.stat().st_mtime_ns for p in (tmp_path / "plots").glob("translation*")}
     build_report(tmp_path)
+    assert others and {p: p.stat().st_mtime_ns for p in others} == others
     assert not any("exits" in p.name for p in (tmp_path / "plots").iterdir())
 
 

@@ -16,42 +16,45 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     """Bring results.csv, tables/, plots/ and report.html of a results folder up to date.
 
     Returns every file of the report. With `only_if_changed` nothing is drawn, and neither matplotlib nor scipy
-    imported, if the inputs and this program are as they were and the files are still there. Raises UsageError if the
-    folder holds no results, SkipbenchError naming a file that cannot be read.
+    imported, if the inputs and this program are as they were and the files are still there; and only the plots of
+    panels that changed are drawn. Raises UsageError if the folder holds no results, SkipbenchError naming a file that
+    cannot be read.
     """
     root = check_folder(root, ("runs", "timing"))
     results = write_results_csv(root)
     digest = input_digest(root)
-    made = _stamped(root, digest) if only_if_changed else None
-    if made is None:
-        made = _build(root)
-        names = [str(path.relative_to(root)) for path in made]
-        replace_json(root / STAMP, {"digest": digest, "files": names})
+    stamp = read_json(root / STAMP) if (root / STAMP).is_file() else {"files": [], "plots": {}}
+    files = [root / name for name in stamp["files"]]
+    if only_if_changed and stamp.get("digest") == digest and all(path.is_file() for path in files):
+        return [results, *files]
+    made, plots = _build(root, stamp["plots"] if only_if_changed else {})
+    for path in set(files) - set(made):  # what this report no longer has would mislead
+        path.unlink(missing_ok=True)
+    names = [str(path.relative_to(root)) for path in made]
+    replace_json(root / STAMP, {"digest": digest, "files": names, "plots": plots})
     return [results, *made]
 
 
 def input_digest(root: Path) -> str:
     """SHA-256 of what a report depends on: the results' documents and the bytes of this room."""
-    digest = hashlib.sha256()
+    patterns = ("runs/*/*.json", "timing/*.json", "failures/*.json", "suite.json")
+    return _digest([*_sources(), *(p for pattern in patterns for p in root.glob(pattern))])
+
+
+def _sources() -> list[Path]:
     here = Path(__file__).parent
-    sources = [*here.glob("*.py"), *(here / "published").glob("*.csv"), *(here / "assets").glob("*")]
-    inputs = [p for pattern in ("runs/*/*.json", "timing/*.json", "failures/*.json", "suite.json")
-              for p in root.glob(pattern)]  # fmt: skip
-    for path in sorted(p for p in (*sources, *inputs) if p.is_file() and not p.name.startswith(".")):
+    return [*here.glob("*.py"), *(here / "published").glob("*.csv"), *(here / "assets").glob("*")]
+
+
+def _digest(paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(p for p in paths if not p.name.startswith(".")):
         digest.update(f"{path.name}:{path.parent.name}\n".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
-def _stamped(root: Path, digest: str) -> list[Path] | None:
-    """The files of the last report if it was made from the same inputs and all are there."""
-    if not (root / STAMP).is_file():
-        return None
-    stamp = read_json(root / STAMP)
-    files = [root / name for name in stamp["files"]]
-    return files if stamp["digest"] == digest and all(path.is_file() for path in files) else None
-
-
-def _build(root: Path) -> list[Path]:
+def _build(root: Path, drawn: dict) -> tuple[list[Path], dict]:
+    """Every file of the report, and what was drawn: {panel: {"digest", "files"}}; `drawn` is that of the last time."""
     from . import claims, page, paper_tables
     from .panels import panels
     from .points import load_points
@@ -60,12 +63,11 @@ def _build(root: Path) -> list[Path]:
     judgements = claims.judge_panels(groups)
     verdicts, tables = claims.claims_table(judgements), paper_tables.build(groups)
     files = _write_tables(root / "tables", [verdicts, *tables] if judgements else tables)
-    plots = _draw(root / "plots", groups)
+    drawn = _draw(root / "plots", groups, drawn)
+    plots = [root / "plots" / name for panel in drawn.values() for name in panel["files"]]
     text = page.render(groups, tables, judgements, verdicts, plots, _missing(root))
-    replace_if_changed(root / "report.html", text.encode("utf-8"))
-    made = [*files, *plots, root / "report.html"]
-    _remove_stale(root, made)
-    return made
+    replace_if_changed(root / "report.html", text.encode("utf-8", "backslashreplace"))
+    return [*files, *plots, root / "report.html"], drawn
 
 
 def _missing(root: Path) -> list[str]:
@@ -89,16 +91,27 @@ def _write_tables(folder: Path, tables) -> list[Path]:
     return made
 
 
-def _draw(folder: Path, groups) -> list[Path]:
+def _draw(folder: Path, groups, drawn: dict) -> dict:
+    """Draw the panels that are not as they were when last drawn."""
+    code = _digest(_sources())
+    made = {}
+    for panel in groups:
+        digest = hashlib.sha256((code + _contents(panel)).encode("utf-8", "backslashreplace")).hexdigest()
+        old = drawn.get(panel.slug, {})
+        current = old.get("digest") == digest and all((folder / name).is_file() for name in old["files"])
+        made[panel.slug] = old if current else {"digest": digest, "files": _draw_panel(folder, panel)}
+    return made
+
+
+def _contents(panel) -> str:
+    """Everything a panel's plots show; records by the hash that their scores carry."""
+    runs = [(run.config, run.scores.get("sha256")) for point in panel.points for run in point.runs]
+    return repr([(point.label, point.values, point.timings) for point in panel.points]) + repr(runs)
+
+
+def _draw_panel(folder: Path, panel) -> list[str]:
     from . import costs, curves, plans
     from .style import styled
 
     with styled():
-        return [path for panel in groups for part in (curves, plans, costs) for path in part.draw(panel, folder)]
-
-
-def _remove_stale(root: Path, made: list[Path]) -> None:
-    """Delete files of the last report that this one no longer has; they would mislead."""
-    before = read_json(root / STAMP)["files"] if (root / STAMP).is_file() else []
-    for path in {root / name for name in before} - set(made):
-        path.unlink(missing_ok=True)
+        return [path.name for part in (curves, plans, costs) for path in part.draw(panel, folder)]

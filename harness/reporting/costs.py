@@ -7,14 +7,14 @@ from pathlib import Path
 
 from .curves import timed_batch_sizes
 from .panels import Panel
-from .points import Point, Value
+from .points import REFERENCE, Point, Value
 from .style import INK, QUIET, axes_legend, figure, heading, look, save
 from .words import metric, target_title
 
 
 def draw(panel: Panel, folder: Path) -> list[Path]:
     """Every cost picture for which the panel has numbers."""
-    drawers = (_achieved, _batch, _throughput, _overhead, _kv, _loss)
+    drawers = (_achieved, _batch, _throughput, _overhead, _kv, _kv_by_step, _loss)
     return [path for drawer in drawers for path in drawer(panel, folder)]
 
 
@@ -121,13 +121,42 @@ def _kv(panel: Panel, folder: Path) -> list[Path]:
     return _bars(panel, folder, ("kv_bytes_peak", "kv_bytes_mean"), "kv", "Keys and values held in memory")
 
 
+def _kv_by_step(panel: Panel, folder: Path) -> list[Path]:
+    """Bytes held after each decode step, at the smallest batch size that was timed."""
+    timed = [(p, t) for p in panel.methods for t in p.timings if t.kv_bytes_by_step]
+    size = min((t.batch_size for _, t in timed), default=None)
+    timed = [(p, t) for p, t in timed if t.batch_size == size]
+    targets = sorted({p.target for p, _ in timed if p.target})
+    if not targets:
+        return []
+    fig, axes = figure(1, len(targets), width=3.1, height=3.0, sharey=True)
+    labels, scale = list(panel.curves()), metric("kv_bytes_peak").scale
+    for axis, target in zip(axes[0], targets, strict=True):
+        for point, timing in (pair for pair in timed if pair[0].target in (target, None)):
+            steps = range(1, len(timing.kv_bytes_by_step) + 1)
+            style = _plain(point, labels)
+            axis.plot(steps, [b * scale for b in timing.kv_bytes_by_step], label=point.label, **style)
+        axis.set_title(f"target {target_title(target)}")
+        axis.set_xlabel("decode step")
+        axis.set_ylim(bottom=0)
+    axes[0][0].set_ylabel("keys and values (KiB)")
+    return _finish(fig, axes, panel, folder, f"Keys and values held, by decode step, batch size {size}", "kv-steps")
+
+
+def _plain(point: Point, labels: list[str]) -> dict:
+    """The look of a line without markers; full is dotted."""
+    return (
+        {"color": INK, "linestyle": ":"} if point.method == REFERENCE else {**look(point.label, labels), "marker": ""}
+    )
+
+
 def _bars(panel: Panel, folder: Path, names: tuple[str, ...], file: str, title: str) -> list[Path]:
     """Horizontal bars, one a method and target, at the smallest batch size that was timed."""
     sizes = timed_batch_sizes(panel, names[0])
     if not sizes:
         return []
     points = [p for p in panel.methods if p.get(names[0], sizes[0])]
-    order = sorted(points, key=lambda p: (p.method != "full", p.label, p.target or 0), reverse=True)
+    order = sorted(points, key=lambda p: (p.method != REFERENCE, p.label, p.target or 0), reverse=True)
     wide = 0.3 + 0.067 * max(len(_at(p.label, p)) for p in order)
     fig, axes = figure(width=4.2, height=0.3 + (0.1 + 0.08 * len(names)) * len(order), left=wide)
     thick = 0.8 / len(names)
@@ -135,7 +164,7 @@ def _bars(panel: Panel, folder: Path, names: tuple[str, ...], file: str, title: 
         values = [p.get(name, sizes[0]) for p in order]
         places = [y + (len(names) - 1) * thick / 2 - i * thick for y in range(len(order))]
         scale = metric(name).scale
-        colours = [look(p.label, [q.label for q in order])["color"] if p.method != "full" else INK for p in order]
+        colours = [look(p.label, [q.label for q in order])["color"] if p.method != REFERENCE else INK for p in order]
         axes[0][0].barh(places, [(v.value or 0) * scale for v in values], thick * 0.9, color=colours,
                         alpha=1.0 if i == 0 else 0.5)  # fmt: skip
     axes[0][0].set_yticks(range(len(order)), [_at(p.label, p) for p in order])
@@ -159,9 +188,7 @@ def _loss(panel: Panel, folder: Path) -> list[Path]:
     for axis, target in zip(axes[0], targets, strict=True):
         for point in (p for p in points if p.target in (target, None)):
             loss = [(i, x) for i, x in enumerate(point.extra("loss_by_position"), start=1) if x is not None]
-            full = point.method == "full"
-            style = {"color": INK, "linestyle": ":"} if full else {**look(point.label, labels), "marker": ""}
-            axis.plot([i for i, _ in loss], [x for _, x in loss], label=point.label, **style)
+            axis.plot([i for i, _ in loss], [x for _, x in loss], label=point.label, **_plain(point, labels))
         axis.set_title(f"target {target_title(target)}")
         axis.set_xlabel("output position (token)")
     axes[0][0].set_ylabel("loss (nats per token)")

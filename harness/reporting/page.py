@@ -26,6 +26,7 @@ PLOT_WORDS = {
     "throughput": "Throughput by batch size",
     "overhead": "Overhead",
     "kv": "KV memory",
+    "kv-steps": "KV memory by decode step",
     "loss": "Loss by position",
 }
 

@@ -86,13 +86,14 @@ def _tgen_row(panel: Panel) -> list[dict]:
 SPECS = (
     Spec(
         "quality", "Quality and layers", ("method", "target", "checkpoint", "metrics", "token_accuracy", "loss",
-        "output_tokens_mean", "truncated", "speedup_layers", "speedup_layers_batch", "speedup_layers_std"),
-        drop_empty=True, paper_rows=_tgen_row,
+        "output_tokens", "truncated_prompts", "unfinished_outputs", "speedup_layers", "speedup_layers_batch",
+        "speedup_layers_std"), drop_empty=True, paper_rows=_tgen_row,
         note="95 % intervals over examples. Bold: the best of the methods at one target.",
     ),
     Spec(
         "cost", "Speed-ups, overhead and memory", ("method", "target", "checkpoint", "batch", *SPEEDS, "overhead_ms",
-        "tokens_per_s", "throughput_with_prompt", "kv_bytes_peak", "kv_bytes_mean"), drop_empty=True,
+        "tokens_per_s", "time_to_first_token_ms", "throughput_with_prompt", "output_tokens_mean", "kv_bytes_peak",
+        "kv_bytes_mean", "memory_bytes_peak"), drop_empty=True,
         note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length.",
     ),
     Spec(

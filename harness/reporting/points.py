@@ -34,6 +34,7 @@ class Timing:
 
     setting: dict
     values: dict[str, Value]
+    kv_bytes_by_step: tuple[float, ...] = ()  # bytes of keys and values held after each decode step
 
     @property
     def batch_size(self) -> int | None:
@@ -123,7 +124,8 @@ def _timings_by_run(groups: Iterable[dict]) -> dict[str, list[Timing]]:
     for group in groups:
         setting = {key: group.get(key) for key in TIMING_SETTING}
         for entry in group["methods"]:
-            found[entry.get("run_id")].append(Timing(setting, _values(entry["values"])))
+            by_step = tuple(entry.get("kv_bytes_by_step") or ())
+            found[entry.get("run_id")].append(Timing(setting, _values(entry["values"]), by_step))
     return found
 
 

@@ -28,6 +28,12 @@ class Verdict:
         """Whether the folder is whole."""
         return not self.problems
 
+    def __str__(self) -> str:
+        seen = f"{self.runs} runs and {self.timings} timing groups"
+        return "\n".join(
+            [*self.problems, f"{len(self.problems)} problems in {seen}" if self.problems else f"{seen}: whole"]
+        )
+
 
 def verify(root: str | Path) -> Verdict:
     """Read everything in a results folder again and say what is wrong; changes nothing.
