@@ -16,7 +16,7 @@ from .machine import environment
 from .probes import probes
 from .reads import speedup_reads, weight_reads
 from .running import Entry, Runs, Shape, no_collection, run_rounds, warm_up
-from .values import method_entry
+from .values import exact, method_entry
 
 BASELINE = "full"
 REPEATS, SECONDS, WIDTH = 20, 60.0, 0.05
@@ -49,7 +49,7 @@ def measure_group(
     """
     shape = Shape(prompts, new_tokens, force_length, clock or DeviceClock())
     baseline = _check(entries, shape, repeats)
-    until = shape.clock.now() + seconds
+    until = shape.clock.read(baseline.backbone.device) + seconds
     extra = probes(baseline.method.num_layers) if force_length else {}
     with using_clock(shape.clock), no_collection():
         runs = {entry.key: warm_up(entry, shape) for entry in entries}
@@ -99,7 +99,7 @@ def _timing_file(runs: dict[str, Runs], baseline: Runs, shape: Shape, rounds: in
         entry = conditions(one.entry.backbone, len(mask)) | method_entry(one, baseline, int(mask.sum()))
         if model:
             entry["values"] |= model.values(("method", key), one.trace, baseline.trace)
-        entry["values"]["speedup_reads"] = {"value": speedup_reads(reads, one.trace, baseline.trace)}
+        entry["values"]["speedup_reads"] = exact(speedup_reads(reads, one.trace, baseline.trace))
         file["methods"][key] = entry
     return file
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,7 +18,6 @@ def peak_memory(call: Callable[[], object], device: torch.device) -> int | None:
 
     On CUDA what the allocator handed out, on Linux the resident set of the process (so to a few pages exactly).
     """
-    gc.collect()
     if device.type == "cuda":
         return _cuda_peak(call, device)
     if device.type != "cpu" or not _reset_resident_peak():

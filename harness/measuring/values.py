@@ -15,6 +15,11 @@ from .samples import Sample, Trace
 SHORTER = 0.05  # a mean output length this much below the baseline's is flagged
 
 
+def exact(number: float | None) -> dict:
+    """A number that repeats exactly, so without an interval."""
+    return {"value": number, "low": None, "high": None}
+
+
 def method_entry(runs: Runs, baseline: Runs, prompt_tokens: int) -> dict:
     """`values`, `flags`, `raw` and the counted trace of one method; `prompt_tokens` are those of all rows."""
     trace, samples = runs.trace, runs.samples
@@ -57,7 +62,6 @@ def _times(runs: Runs) -> dict:
 
 
 def _counted(runs: Runs) -> dict:
-    """Numbers that repeat exactly, so without an interval."""
     trace, num_layers = runs.trace, runs.entry.method.num_layers
     plain = {
         "speedup_layers": num_layers / trace.needed if trace.needed else None,
@@ -67,7 +71,7 @@ def _counted(runs: Runs) -> dict:
         "kv_bytes_mean": sum(runs.kv_by_step) / len(runs.kv_by_step) if runs.kv_by_step else None,
         "memory_bytes_peak": runs.memory,
     }
-    return {name: {"value": number, "low": None, "high": None} for name, number in plain.items()}
+    return {name: exact(number) for name, number in plain.items()}
 
 
 def _shorter(trace: Trace, baseline: Trace) -> str | None:
