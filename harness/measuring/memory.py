@@ -16,7 +16,8 @@ _RESET_PEAK = "5"  # proc(5): resets the peak resident set size
 def peak_memory(call: Callable[[], object], device: torch.device) -> int | None:
     """Bytes `call` held at its peak above what was held before it; None where the system does not tell.
 
-    On CUDA what the allocator handed out, on Linux the resident set of the process (so to a few pages exactly).
+    On CUDA what the allocator handed out; on Linux the resident set of the process, which the kernel counts to within
+    some hundred KiB.
     """
     if device.type == "cuda":
         return _cuda_peak(call, device)
