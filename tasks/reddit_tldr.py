@@ -27,7 +27,7 @@ class RedditTldr(SourcedTask):
     metrics = ("rougeL", "rouge1", "rouge2", "rougeLsum", "length_ratio", "empty", "repetition")
     document_field = "post"
     max_prompt_tokens = 512
-    max_output_tokens = 64
+    max_output_tokens = 80
 
     folder = "tldr"
     columns = ("subreddit", "title", "post")
