@@ -61,11 +61,18 @@ def _from_pretrained(name: str, dtype: str, local: bool, **options):
         model = AutoModelForCausalLM.from_pretrained(name, dtype=DTYPES[dtype], local_files_only=local, **options)
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"model {name!r} cannot be loaded: {_first_line(error)}") from error
+    if Path(name).is_dir() and not options and not _holds_tokenizer(Path(name)):
+        return model, None  # weights alone still serve token ids; AutoTokenizer would make up an empty tokenizer
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local, **options)
     except (OSError, ValueError, KeyError):
-        tokenizer = None  # a folder of weights alone still serves token ids
+        tokenizer = None
     return model, tokenizer
+
+
+def _holds_tokenizer(folder: Path) -> bool:
+    patterns = ("tokenizer*", "vocab.*", "*.model", "spiece.*")
+    return any(True for pattern in patterns for _ in folder.glob(pattern))
 
 
 def _from_hub(name: str, dtype: str):

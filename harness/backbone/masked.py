@@ -47,7 +47,7 @@ def masked_forward(
     """Final hidden states [batch, columns, width], after the final norm, of sequences run under a plan.
 
     Args:
-        input_ids, attention_mask: [batch, columns], padded anywhere.
+        input_ids, attention_mask: [batch, columns], padded anywhere (BLOOM, whose bias counts columns: not in between).
         plan: one entry a layer: the number of leading active columns, which is also all that is computed, or a Bool
             mask [batch, columns] of active positions.
         observe: called after each layer with (layer, hidden before it, hidden after it), each [batch, columns, width].

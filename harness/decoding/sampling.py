@@ -48,7 +48,7 @@ class Sampling:
         if draws is None:
             return logits.argmax(-1)
         probabilities = (logits.double() / self.temperature).softmax(-1)
-        ranked, tokens = probabilities.sort(-1, descending=True, stable=True)
+        ranked, tokens = probabilities.sort(dim=-1, descending=True, stable=True)
         cumulative = ranked.cumsum(-1)
         kept = cumulative - ranked < self.top_p  # the token that crosses top_p stays
         mass = (ranked * kept).cumsum(-1)

@@ -1,0 +1,82 @@
+"""Sampling: seeded, independent of the batch, and top-p as by brute force."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from helpers.engine import rows_of, tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import decode, load_method
+from harness.backbone.tiny import tiny_prompts
+from harness.decoding.sampling import Sampling
+
+
+def nucleus(probabilities: list[float], top_p: float) -> list[int]:
+    """The smallest set of most probable tokens whose mass reaches top_p, most probable first."""
+    kept, mass = [], 0.0
+    for token in sorted(range(len(probabilities)), key=lambda t: -probabilities[t]):
+        kept.append(token)
+        mass += probabilities[token]
+        if mass >= top_p:
+            break
+    return kept
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(
+    logits=st.lists(st.floats(-6, 6), min_size=2, max_size=12, unique=True),
+    temperature=st.floats(0.2, 3),
+    top_p=st.floats(0.05, 0.999),
+    draw=st.floats(0, 1, exclude_max=True),
+)
+def test_top_p_equals_brute_force(logits, temperature, top_p, draw):
+    exponents = [torch.tensor(x / temperature, dtype=torch.float64).exp().item() for x in logits]
+    probabilities = [e / sum(exponents) for e in exponents]
+    kept = nucleus(probabilities, top_p)
+    target, reached, expected = draw * sum(probabilities[t] for t in kept), 0.0, kept[-1]
+    for token in kept:
+        reached += probabilities[token]
+        if reached > target:
+            expected = token
+            break
+    picked = Sampling(temperature, top_p).pick(torch.tensor([logits]), torch.tensor([draw], dtype=torch.float64))
+    near = abs(reached - target) < 1e-6  # on a boundary either side is right, float32 logits being what they are
+    assert int(picked) == expected or (near and int(picked) in kept)
+
+
+def test_draws_follow_the_probabilities():
+    logits = torch.tensor([[2.0, 1.0, 0.0, -1.0]]).repeat(20_000, 1)
+    draws = torch.rand(20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    seen = torch.bincount(Sampling(1.0, 1.0).pick(logits, draws), minlength=4) / 20_000
+    assert torch.allclose(seen, logits[0].softmax(-1), atol=0.015)
+    seen = torch.bincount(Sampling(1.0, 0.8).pick(logits, draws), minlength=4) / 20_000
+    assert seen[2:].sum() == 0 and abs(seen[0] - 1 / (1 + torch.e**-1)) < 0.015
+
+
+@pytest.mark.parametrize(
+    "name, parameters", [("full", {}), ("calm", {"threshold": 0.8}), ("skipdecode", {"target": 2})]
+)
+def test_sampling_is_seeded_and_knows_no_batch_mates(name, parameters):
+    backbone = tiny("opt")
+    method = load_method(name, num_layers=backbone.num_layers, **parameters)
+    ids, mask = tiny_prompts([3, 6, 4, 5])
+
+    def sample(rows, seed):
+        return rows_of(decode(backbone, method, ids[rows], mask[rows], 8, temperature=1.5, top_p=0.9, seed=seed))
+
+    rows = sample([0, 1, 2, 3], 7)
+    assert sample([0, 1, 2, 3], 7) == rows != sample([0, 1, 2, 3], 8)
+    assert [sample([r], 7 + r)[0] for r in range(4)] == rows
+    assert sample([3, 1], [10, 8]) == [rows[3], rows[1]]
+
+
+def test_a_low_temperature_is_greedy():
+    backbone = tiny("gpt2")
+    full = load_method("full", num_layers=backbone.num_layers)
+    ids, mask = tiny_prompts([3, 6])
+    cold = decode(backbone, full, ids, mask, 8, temperature=1e-4, seed=3)
+    assert rows_of(cold) == rows_of(decode(backbone, full, ids, mask, 8))
+    assert rows_of(decode(backbone, full, ids, mask, 8, temperature=5.0, top_p=1e-9)) == rows_of(cold)
+    assert Sampling().label == "greedy" and Sampling(0.7, 0.9).label == "temperature=0.7 top_p=0.9"
