@@ -188,6 +188,8 @@ def _with_suffix(folder: Path, stem: str) -> Path | None:
 
 
 def _part(examples: list[Example], split: str, path: Path) -> list[Example]:
+    if split not in SPLITS:
+        raise UsageError(f"data file {path} alone is cut into {', '.join(SPLITS)}; it has no split {split!r}")
     tenth = len(examples) // 10
     if tenth == 0:
         raise UsageError(f"data file {path} has {len(examples)} examples; cutting it into splits needs at least 10")

@@ -175,6 +175,16 @@ def test_translation_of_ones_own(tmp_path):
         load_task("translation:ro-en", data=tmp_path).load("test")
 
 
+def test_one_file_of_translations_has_three_splits(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("de,en\n" + "".join(f"Wort {i},word {i}\n" for i in range(20)), encoding="utf-8")
+    task = load_task("translation:en-de", data=path)
+    assert [len(task.load(split)) for split in SPLITS] == [16, 2, 2]
+    assert task.load("test")[1].references == ("Wort 19",)
+    with pytest.raises(UsageError, match="has no split 'wmt22'"):
+        task.load("wmt22")
+
+
 # Floors
 @pytest.mark.parametrize(
     "name, floors",
