@@ -31,7 +31,7 @@ def test_all_four_are_registered():
     assert {"e2e", "reddit_tldr", "cnn_dm", "translation"} <= set(TASKS.names())
 
 
-# The real data
+# The real data; T27: references grouped
 @pytest.mark.parametrize("name", NAMES)
 def test_every_local_split_has_its_stated_size(name):
     task = load_task(name, data=real_data())

@@ -112,7 +112,7 @@ def test_a_damaged_real_file_is_refused(tmp_path, change):
         load_task("e2e", data=tmp_path).data_hash("test")
 
 
-# Which source
+# Which source; T31: what is missing, and what to put where
 def test_a_folder_given_wins_and_may_hold_the_files_directly_or_below(tmp_path, monkeypatch):
     monkeypatch.setenv("SKIPBENCH_DATA", str(e2e_folder(tmp_path / "env" / "e2e").parent))
     for folder in (tmp_path / "direct", tmp_path / "below"):
