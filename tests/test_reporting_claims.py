@@ -45,7 +45,9 @@ def point(method: str, values_by_seed, speed: float = 2.0, target: float | None 
 
 
 def panel(*points: Point) -> Panel:
-    return Panel("p", list(points))
+    """A panel with a floor far below, unless one is given."""
+    floors = [] if any(p.method == "floor" for p in points) else [point("floor", np.full(N, 5.0), target=None)]
+    return Panel("p", [*points, *floors])
 
 
 def planted(rng: np.random.Generator, gap: float, seeds: int = 1) -> Panel:
@@ -78,7 +80,7 @@ def test_planted_results_get_the_right_verdict_200_times(gap, expected):
 def test_a_wrong_sign_in_one_seed_blocks_the_verdict():
     rng = np.random.default_rng(0)
     base = rng.normal(50, 5, N)
-    left = [base + 9, base + 9, base - 2]
+    left = [base + gap + rng.normal(0, 1, N) for gap in (9, 9, -2)]
     group = panel(point("full", [base] * 3, 1.0, None), point("left", left), point("right", [base] * 3))
     judgement = judged(group)[0]
     assert judgement.evidence.p < 1e-6 and judgement.verdict.reason == "the seeds do not agree in sign"
@@ -151,6 +153,16 @@ def test_nothing_is_judged_where_full_does_not_beat_the_floor():
     assert "does not clearly beat the floor" in reason(FULL, point("left", BASE), point("right", BASE), floor)
 
 
+def test_nothing_is_judged_where_the_floor_is_not_known():
+    group = Panel("p", [FULL, point("left", BASE), point("right", BASE)])
+    assert "no trivial output was scored" in judged(group)[0].verdict.reason
+
+
+def test_a_difference_that_never_varies_is_not_decided():
+    judgement = judged(panel(FULL, point("left", BASE), point("right", BASE)))[0]
+    assert judgement.verdict.verdict == "not decided" and "same difference" in judgement.verdict.reason
+
+
 def test_other_examples_or_no_examples_are_not_compared():
     other = point("right", BASE, ids=[f"y{i}" for i in range(N)])
     assert "same examples" in reason(FULL, point("left", BASE), other)
@@ -169,7 +181,7 @@ def test_examples_are_paired_by_id_whatever_their_order():
     order = np.random.default_rng(2).permutation(N)
     shuffled = point("right", (BASE - 3)[order], ids=[str(i) for i in order])
     judgement = judged(panel(FULL, point("left", BASE), shuffled))[0]
-    assert judgement.evidence.estimate == pytest.approx(3.0) and judgement.evidence.spread < 1e-9
+    assert judgement.evidence.estimate == pytest.approx(3.0) and judgement.evidence.spread == 0
 
 
 # --- clocks and memory ------------------------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from results_fixtures import metric as scored
 from harness.reporting.curves import pareto
 from harness.reporting.equal_speed import at_speed, interpolated
 from harness.reporting.panels import _named, merge_seeds, panels
-from harness.reporting.paper_tables import build, published
+from harness.reporting.paper_tables import build
+from harness.reporting.papers import published
 from harness.reporting.points import Point, Value, load_points
 from harness.reporting.table import Cell, Column, Table, mark_best, tex
 from harness.reporting.words import number, with_interval
@@ -91,6 +92,15 @@ def test_published_figures_stand_beside_ours(tables):
     assert next(r for r in calm if r["target"] == "4x")["confidence"] == "state"
 
 
+def test_base_checkpoints_stand_beside_adaskips():
+    points = [point("unified", 2, 40, checkpoint="base"), point("unified", 2, 50)]
+    table = next(t for t in build(panels(points)) if t.id.endswith("_untuned"))
+    rows = cells(table)
+    assert rows[0]["method"] == "unified (base checkpoint)" and rows[0]["BLEU"].startswith("40.0")
+    assert len(rows) == 1 + 24 and rows[1]["paper: GovReport ROUGE-L"] == "16.8"
+    assert not any(t.id.endswith("_untuned") for t in build(panels(points[1:])))
+
+
 def test_published_files_are_numbers():
     assert published("calm")[0]["avg_layers"] == 5.73 and published("adaskip")[0]["method"] == "full"
     assert published("unified_layer_skipping")[1]["tokens_per_s_bs2"] is None
@@ -159,4 +169,4 @@ def test_this_room_imports_neither_torch_nor_matplotlib():
 def test_latex_has_no_bare_special_characters(tables):
     for table in tables.values():
         body = table.latex().split("{table}", 1)[1]
-        assert not re.search(r"(?<!\\)[_#$](?![a-z])", body.replace("$\\cdot$", "").replace("$-$", ""))
+        assert not re.search(r"(?<!\\)[_#$](?![a-z])", re.sub(r"\$(\\[a-z]+|-)\$", "", body))

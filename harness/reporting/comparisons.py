@@ -29,7 +29,9 @@ def below_floor(panel: Panel) -> str | None:
         return "there is no full with an own checkpoint"
     quality, floor = full.get(name), panel.floor(name)
     bound = quality.value if quality.low is None else quality.low
-    if floor and bound <= floor[0]:
+    if floor is None:
+        return "no trivial output was scored, so it is not known that full beats the floor"
+    if bound <= floor[0]:
         return f"full ({quality.value:.1f}) does not clearly beat the floor ({floor[1]}: {floor[0]:.1f})"
     return None
 
@@ -212,11 +214,11 @@ def steadier(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) 
                   (claim.right, point.target, "own")), None)  # fmt: skip
     mine = point.get("speedup_layers_std").value
     other = rival.get("speedup_layers_std").value if rival else None
-    if mine is None or other is None or other == 0:
-        return f"there is no spread of {claim.right} at the same target"
+    if mine is None or other is None:
+        return f"there is no {claim.right} with the same target, or no spread of speeds"
     n = point.config.get("n") or 0
-    if mine == 0:
-        return from_interval(other, None, claim.margin, n, "in std of speed-up")
+    if not mine or not other:
+        return from_interval(other - mine, None, claim.margin, n, "in std of speed-up")
     return from_interval(float(np.log(other / mine)), (1 / max(n - 1, 1)) ** 0.5, claim.margin, n, "log ratio of std")
 
 

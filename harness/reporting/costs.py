@@ -110,6 +110,8 @@ def _throughput(panel: Panel, folder: Path) -> list[Path]:
     _batch_axis(axes[0][0], [b for p in chosen.values() for b, _ in by_batch(p, "tokens_per_s")])
     axes[0][0].set_ylabel("decoded tokens per second")
     axes[0][0].set_yscale("log")
+    for which in (axes[0][0].yaxis.set_major_formatter, axes[0][0].yaxis.set_minor_formatter):
+        which("{x:g}")
     return _finish(fig, axes, panel, folder, "Throughput by batch size", "throughput")
 
 

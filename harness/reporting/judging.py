@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,10 +61,8 @@ def _evidence(differences: np.ndarray, margin: float, seeds: Sequence[float], un
     n = len(differences)
     mean, spread = float(differences.mean()), float(differences.std(ddof=1)) if n > 1 else math.nan
     error = spread / math.sqrt(n)
-    if not error > 0:  # one example, or all differences equal
-        certain = n > 1 and mean != margin
-        above, below = (float(mean <= margin), float(mean >= margin)) if certain else (1.0, 1.0)
-        return Evidence(mean, mean, mean, margin, above, below, n, 0.0, _agree(seeds, margin), unit)
+    if not error > 1e-9 * abs(mean):  # one example, or all alike: how much they vary is not known
+        return Evidence(mean, mean, mean, margin, 1.0, 1.0, n, 0.0, _agree(seeds, margin), unit)
     score = (mean - margin) / error
     half = float(t.ppf(0.975, n - 1)) * error
     above, below = float(t.sf(score, n - 1)), float(t.cdf(score, n - 1))
@@ -109,7 +107,8 @@ def _verdict(item: Evidence, p: float, tests: int) -> Verdict:
         return Verdict(UNDECIDED, p, "the seeds do not agree in sign")
     if p < ALPHA:
         return Verdict(SUPPORTED if above else REFUTED, p, "beyond the margin" if above else "short of the margin")
-    return replace(Verdict(UNDECIDED, p, "the interval holds the margin"), needed=needed_n(item, tests))
+    reason = "the interval holds the margin" if item.high > item.low else "every example gives the same difference"
+    return Verdict(UNDECIDED, p, reason, needed_n(item, tests))
 
 
 def needed_n(item: Evidence, tests: int) -> int | None:

@@ -6,14 +6,13 @@ metrics); a metric's name, or `NAME@B` for its value in the timing at batch size
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from .equal_speed import equal_speed_tables
 from .panels import Panel
+from .papers import adaskip_rows, calm_rows, tgen_rows, unified_figures
 from .points import FLOOR, REFERENCE, Point, Value, slug
 from .table import Cell, Column, Table, mark_best
 from .words import metric, panel_title, source_title, target_title, task_title
@@ -32,7 +31,7 @@ class Spec:
     columns: tuple[str, ...]
     methods: tuple[str, ...] | None = None  # None: all
     needs: tuple[str, ...] = ()  # methods of which one must be there
-    tasks: tuple[str, ...] | None = None
+    checkpoint: str | None = None  # only runs of this kind of checkpoint
     note: str = ""
     each: bool = True
     drop_empty: bool = False
@@ -40,54 +39,11 @@ class Spec:
     paper_rows: Callable[[Panel], list[dict]] | None = None
 
 
-@cache
-def published(name: str) -> tuple[dict, ...]:
-    """Rows of published/NAME.csv: figures copied from papers, numbers as floats, empty cells as None."""
-    path = Path(__file__).parent / "published" / f"{name}.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return tuple({k: _parsed(v) for k, v in row.items()} for row in csv.DictReader(file))
-
-
-def _parsed(text: str) -> object:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return text
-
-
-def _unified_paper(point: Point) -> dict | None:
-    """Unified's published row: early exit stands for our dynamic one; its 5x beside our 5x or, with 12 layers, 6x."""
-    if point.task.split(":")[0] != "translation":
-        return None
-    target = 1 if point.method == REFERENCE else {6: 5}.get(point.target, point.target)
-    name = {"calm": "early_exit"}.get(point.method, point.method)
-    rows = published("unified_layer_skipping")
-    return next((r for r in rows if r["method"] == name and r["target_speedup"] == target), None)
-
-
-def _calm_rows(panel: Panel) -> list[dict]:
-    base = panel.config["task"].split(":")[0]
-    task = {"cnn_dm": "cnn_dm", "translation": "wmt"}.get(base)
-    rows = [r for r in published("calm") if r["task"] == task]
-    return [{"method": "calm (paper, T5, 8 layers)", "param:confidence": r["confidence"],
-             "param:guarantee": f"{r['guarantee']}, δ = {r['delta']:g}", "layers_mean": r["avg_layers"],
-             "speedup_wall@1": r["speedup"]} for r in rows]  # fmt: skip
-
-
-def _tgen_row(panel: Panel) -> list[dict]:
-    """The published E2E baseline, where the examples are the real ones."""
-    if panel.config["task"] != "e2e" or panel.config.get("source") == "stand-in":
-        return []
-    row = published("e2e_tgen")[0]
-    return [{"method": "TGen (published)", "e2e_bleu": row["bleu"] * 100, "e2e_nist": row["nist"],
-             "e2e_rougeL": row["rouge_l"] * 100, "e2e_cider": row["cider"]}]  # fmt: skip
-
-
 SPECS = (
     Spec(
         "quality", "Quality and layers", ("method", "target", "checkpoint", "metrics", "token_accuracy", "loss",
         "output_tokens", "truncated_prompts", "unfinished_outputs", "speedup_layers", "speedup_layers_batch",
-        "speedup_layers_std"), drop_empty=True, paper_rows=_tgen_row,
+        "speedup_layers_std"), drop_empty=True, paper_rows=tgen_rows,
         note="95 % intervals over examples. Bold: the best of the methods at one target.",
     ),
     Spec(
@@ -107,7 +63,7 @@ SPECS = (
         "unified-main", "Unified Layer Skipping's table: quality and throughput", ("method", "target", "metrics",
         "throughput_with_prompt@1", "throughput_with_prompt@2", "throughput_with_prompt@8", "speedup_layers",
         "paper:bleu", "paper:tokens_per_s_bs1", "paper:tokens_per_s_bs2", "paper:tokens_per_s_bs8"),
-        methods=(REFERENCE, "calm", "skipdecode", "unified"), needs=("unified",), paper=_unified_paper,
+        methods=(REFERENCE, "calm", "skipdecode", "unified"), needs=("unified",), paper=unified_figures,
         note="Paper: BLOOMZ-7B1, WMT22 average BLEU, one A100, tokens/s of prompt and output (batch 1, 2, 8); its 5x "
         "stands beside our 6x where 5x cannot be met by whole layers. Model, data and machine differ from ours, so "
         "compare orders and ratios, not figures.",
@@ -115,7 +71,7 @@ SPECS = (
     Spec(
         "calm-main", "CALM's table: layers and speed-up by confidence and guarantee", ("method", "target",
         "param:confidence", "param:threshold", "param:guarantee", "layers_mean", "speedup_layers", "speedup_wall@1",
-        "metrics"), methods=("calm",), needs=("calm",), paper_rows=_calm_rows,
+        "metrics"), methods=("calm",), needs=("calm",), paper_rows=calm_rows,
         note="Paper: T5 1.1 with 8 + 8 layers, batch 1, TPUv3; an encoder-decoder, so its layer counts and clock "
         "differ from ours.",
     ),
@@ -123,6 +79,13 @@ SPECS = (
         "speed-main", "SPEED's table: latency and quality by depth", ("task", "model", "depth", "method", "metrics",
         "decode_ms_per_token", "speedup_wall", "acceptance_rate"), needs=("speed",), each=False,
         note=UNREAD + "A layer speed-up does not describe SPEED, which runs as many layers or more.",
+    ),
+    Spec(
+        "untuned", "Without fine-tuning: base checkpoints", ("method", "target", "metrics", "speedup_layers",
+        "speedup_wall", "paper:govreport_rougeL", "paper:multinews_rougeL"), checkpoint="base",
+        paper_rows=adaskip_rows,
+        note="AdaSkip (arXiv 2501.02336): 7B and 8B models of 32 layers, two summary tasks, ROUGE-L, layers skipped in "
+        "decoding only; its “unified_modulo” skips every (L//K)-th layer, which is not the official rule.",
     ),
 )  # fmt: skip
 
@@ -133,14 +96,18 @@ def build(groups: Sequence[Panel]) -> list[Table]:
 
 
 def _tables(spec: Spec, groups: Sequence[Panel]) -> list[Table]:
-    fitting = [g for g in groups if not spec.needs or any(p.method in spec.needs for p in g.points)]
+    fitting = [g for g in groups if any(_wanted(spec, p) and p.method in (spec.needs or (p.method,)) for p in g.points)]
     if spec.each:
         return [_table(spec, [panel]) for panel in fitting]
     return [_table(spec, fitting)] if fitting else []
 
 
+def _wanted(spec: Spec, point: Point) -> bool:
+    return point.method in (spec.methods or (point.method,)) and spec.checkpoint in (None, point.checkpoint)
+
+
 def _table(spec: Spec, groups: Sequence[Panel]) -> Table:
-    points = [p for panel in groups for p in ordered(panel) if spec.methods is None or p.method in spec.methods]
+    points = [p for panel in groups for p in ordered(panel) if _wanted(spec, p)]
     words = [w for column in spec.columns for w in _expanded(column, points)]
     entries = _timed_entries(points) if "batch" in words else [(p, None) for p in points]
     rows = mark_best([[_cell(spec, p, w, size) for w in words] for p, size in entries],
@@ -209,7 +176,8 @@ def _cell(spec: Spec, point: Point, word: str, batch_size: int | None) -> Cell:
         value = point.params.get(word[6:])
         return Cell(*([f"{value:.4g}" if isinstance(value, float) else str(value)] if value is not None else []))
     if word.startswith("paper:"):
-        return _paper_cell((spec.paper(point) or {}).get(word[6:]), word)
+        figures = spec.paper(point) if spec.paper else None
+        return _paper_cell((figures or {}).get(word[6:]), word)
     name, _, size = word.partition("@")
     value = point.get(name, int(size) if size else batch_size)
     return Cell(value=value or point.get(name) if batch_size and name not in _timed(point) else value, name=name)

@@ -28,6 +28,8 @@ METRICS = {
     "rougeL": Metric("ROUGE-L", 1),
     "rougeLsum": Metric("ROUGE-Lsum", 1),
     "e2e_rougeL": Metric("E2E ROUGE-L", 1),
+    "govreport_rougeL": Metric("GovReport ROUGE-L", 1),
+    "multinews_rougeL": Metric("Multi-News ROUGE-L", 1),
     "nist": Metric("NIST"),
     "e2e_nist": Metric("E2E NIST"),
     "cider": Metric("CIDEr"),
