@@ -50,7 +50,6 @@ def train(
     Raises SkipbenchError when the loss stops being a number; the model then holds the last good weights.
     """
     model = backbone.model
-    torch.manual_seed(seed)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98), fused=True
     )
@@ -62,6 +61,7 @@ def train(
     model.train()
     for step in range(first, recipe.steps):
         batch = collate([pairs[i] for i in plan[step]], backbone.pad_id).to(backbone.device)
+        torch.manual_seed(seed * 1_000_003 + step)  # dropout, where a model has it, the same after a resume
         _train_step(model, optimizer, loss_of, batch, recipe, step, meter)
         if (step + 1) % LOOK_EVERY == 0 or step + 1 == recipe.steps:
             guard.look(step + 1)
@@ -73,7 +73,7 @@ def _train_step(model, optimizer, loss_of, batch, recipe: Recipe, step: int, met
     for group in optimizer.param_groups:
         group["lr"] = recipe.rate(step)
     with autocast(batch.input_ids.device):
-        loss = loss_of(batch)
+        loss = loss_of(batch, step)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
     optimizer.step()

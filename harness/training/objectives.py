@@ -17,21 +17,27 @@ from ..backbone import Backbone, masked_forward
 from ..errors import UsageError
 from .batches import Batch
 
-Loss = Callable[[Batch], Tensor]
+Loss = Callable[[Batch, int], Tensor]  # of a batch, at a step
 EXITS_A_STEP = 6  # on deeper models a few exits are drawn each step, the last one always
 
 
 def make_loss(backbone: Backbone, objective: dict, seed: int) -> Loss:
-    """The loss of a batch (a scalar tensor) under an objective; raises UsageError for kinds it does not know."""
+    """The loss of a batch (a scalar tensor) under an objective; raises UsageError for kinds it does not know.
+
+    What is drawn at a step depends on the seed and the step alone, so that an interrupted run can go on.
+    """
     kind = objective.get("objective")
-    rng = random.Random(seed)
     if kind == "plan":
-        return lambda batch: plan_loss(backbone, objective, batch)
+        return lambda batch, step: plan_loss(backbone, objective, batch)
     if kind == "plans":
-        return lambda batch: plan_loss(backbone, rng.choice(objective["plans"]), batch)
+        return lambda batch, step: plan_loss(backbone, _draw(seed, step).choice(objective["plans"]), batch)
     if kind == "multi_exit":
-        return lambda batch: multi_exit_loss(backbone, batch, rng)
+        return lambda batch, step: multi_exit_loss(backbone, batch, _draw(seed, step))
     raise UsageError(f"unknown training objective {kind!r}; a method's recipe gives 'plan', 'plans' or 'multi_exit'")
+
+
+def _draw(seed: int, step: int) -> random.Random:
+    return random.Random(f"{seed}/{step}")
 
 
 def plan_loss(backbone: Backbone, objective: dict, batch: Batch) -> Tensor:
