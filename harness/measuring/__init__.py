@@ -15,6 +15,7 @@ _PUBLIC = {
     "same_conditions": "conditions",
     "weight_reads": "reads",
     "peak_memory": "memory",
+    "run_bench": "bench",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -1,0 +1,204 @@
+"""`skipbench bench`: every ratio of the engine's speed, measured side by side here, beside what is wanted of it."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+from ..backbone import Backbone
+from ..backbone.loading import GGUF_PACKAGES
+from ..decoding import decode
+from ..decoding.clock import DeviceClock, using_clock
+from ..errors import UsageError
+from ..method import load_method
+from .group import measure_group
+from .machine import environment
+from .opponents import against_generate, matrix_products, without_cache
+from .rounds import value
+from .running import Entry
+from .toys import ExitHalfWay, FiveMillisecondsMore, ends_half_way, random_model, random_prompts
+
+TINY, SMALL = "tiny-opt", next(iter(GGUF_PACKAGES))
+GENERATE = {TINY: {1: 1.25, 8: 1.15, 32: 1.1}, SMALL: {1: 1.0, 8: 1.05}}  # wanted at each batch size
+NEW_TOKENS = {TINY: 96, SMALL: 32}
+TARGETS = (2, 4)
+PROMPT, CACHED = 32, 256  # tokens of every prompt; new tokens with and without a cache
+ROUNDS, SECONDS = 7, 40.0  # of a comparison with an opponent; at most, of a timing group
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ratio or figure; `low`, `high` are what is wanted of it, None where nothing is."""
+
+    name: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether it is as wanted; None where nothing is wanted or nothing was measured."""
+        if self.value is None or (self.low is None and self.high is None):
+            return None
+        return (self.low is None or self.value >= self.low) and (self.high is None or self.value <= self.high)
+
+
+def run_bench(echo: Callable[[str], None] = print, clock: DeviceClock | None = None) -> dict:
+    """Measure everything, print each row as it is known, and return all of them with the environment, as JSON values.
+
+    Takes minutes. A model that cannot be had leaves a row that says so.
+    """
+    clock = clock or DeviceClock()
+    rows = []
+    echo(f"{'figure':<66}{'measured':>10}  {'wanted':<12}")
+    with using_clock(clock):
+        for row in _rows(clock):
+            rows.append(row)
+            echo(as_line(row))
+    return {"rows": [_as_json(row) for row in rows], "environment": environment()}
+
+
+def as_line(row: Row) -> str:
+    """A row of the table."""
+    measured = "–" if row.value is None else f"{row.value:.3f}"
+    bounds = [f">= {row.low:g}" if row.low is not None else "", f"<= {row.high:g}" if row.high is not None else ""]
+    verdict = {True: "yes", False: "NO", None: ""}[row.ok]
+    return f"{row.name:<66}{measured:>10}  {' '.join(filter(None, bounds)):<16}{verdict:<4}{row.note}".rstrip()
+
+
+def _as_json(row: Row) -> dict:
+    known = row.value is not None and math.isfinite(row.value)
+    return asdict(row) | {"value": row.value if known else None, "ok": row.ok}
+
+
+def _rows(clock: DeviceClock) -> Iterator[Row]:
+    tiny = random_model(TINY)
+    yield from _engine(TINY, tiny, clock)
+    yield from _tiny_skipping(tiny, clock)
+    yield from _exit_by_batch(TINY, tiny)
+    yield _cache(tiny, clock)
+    yield from _toys(tiny, clock)
+    try:
+        small = Backbone.load(SMALL)
+    except UsageError as error:
+        yield Row(SMALL, None, note=f"not measured: {error}")
+    else:
+        yield from _engine(SMALL, small, clock)
+        yield from _small_skipping(small, clock)
+    yield Row("import harness (s)", _import_seconds(), high=0.2)
+
+
+# -- the engine itself ------------------------------------------------------------------------------------------------
+
+
+def _engine(name: str, backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
+    """Full depth against `generate`, and a step against its bare matrix products."""
+    full = load_method("full", backbone.num_layers)
+    for batch, wanted in GENERATE[name].items():
+        prompts = random_prompts(backbone, batch, PROMPT)
+        found = against_generate(backbone, full, prompts, NEW_TOKENS[name], ROUNDS, clock)
+        equal = "" if found["tokens_equal"] == 1 else f"only {found['tokens_equal']:.1%} of the tokens are equal"
+        note = equal or f"[{found['low']:.3f}, {found['high']:.3f}], tokens equal"
+        yield Row(f"{name}: decode over generate, batch {batch}", found["value"], low=wanted, note=note)
+    for batch in (1, 8):
+        prompts = random_prompts(backbone, batch, PROMPT)
+        spans = [decode(backbone, full, *prompts, 16, force_length=True).timing.decode_s / 15 for _ in range(4)]
+        step = value(spans[1:])["value"] / matrix_products(backbone, batch, clock)
+        high = 1.2 if name == SMALL else None
+        yield Row(f"{name}: a decode step over its bare matrix products, batch {batch}", step, high=high)
+
+
+def _cache(backbone: Backbone, clock: DeviceClock) -> Row:
+    prompt = random_prompts(backbone, 1, PROMPT)[0][0].tolist()
+    found = without_cache(backbone, load_method("full", backbone.num_layers), prompt, CACHED, clock)
+    note = "tokens equal" if found["tokens_equal"] else "TOKENS DIFFER"
+    return Row(f"{TINY}: {CACHED} tokens without a cache over with one", found["value"], note=note)
+
+
+def _import_seconds() -> float:
+    code = "import time; start = time.perf_counter(); import harness; print(time.perf_counter() - start)"
+    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+# -- skipping ---------------------------------------------------------------------------------------------------------
+
+
+def _group(name: str, backbone: Backbone, clock: DeviceClock) -> dict:
+    """Schedules at 2x and 4x and a softmax exit half way, at batch 1."""
+    layers, new_tokens = backbone.num_layers, NEW_TOKENS[name]
+    horizon = {"prompt_size": PROMPT, "max_length": PROMPT + new_tokens - 1}
+    methods = {"full": load_method("full", layers), "softmax exit at N/2": ExitHalfWay(layers)}
+    for target in TARGETS:
+        methods[f"unified {target}x"] = load_method("unified", layers, target=target)
+        methods[f"skipdecode {target}x"] = load_method("skipdecode", layers, target=target, **horizon)
+    entries = [Entry(key, backbone, method) for key, method in methods.items()]
+    return measure_group(entries, random_prompts(backbone, 1, PROMPT), new_tokens, seconds=SECONDS, clock=clock)
+
+
+def _tiny_skipping(backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
+    group = _group(TINY, backbone, clock)
+    costs = {name: part["value"] for name, part in group["cost_model"].items()}
+    yield Row(f"{TINY}: t_fixed over t_layer", costs["t_fixed_ms"] / costs["t_layer_ms"], high=1.5)
+    yield Row(f"{TINY}: half the layers, wall-clock speed-up", _values(group, "unified 2x")["speedup_wall"], low=1.7)
+    for key in _schedules(group):
+        yield _predicted(TINY, group, key, 0.07)
+    yield _predicted(TINY, group, "softmax exit at N/2", 0.1)
+
+
+def _small_skipping(backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
+    group = _group(SMALL, backbone, clock)
+    for key in _schedules(group):
+        found = _values(group, key)
+        share = found["speedup_wall"] / found["speedup_bound"]
+        note = f"{found['speedup_wall']:.2f}x of {found['speedup_bound']:.2f}x"
+        yield Row(f"{SMALL}: {key}, speed-up over the head-aware bound", share, low=0.95, note=note)
+    yield _predicted(SMALL, group, "softmax exit at N/2", 0.1)
+
+
+def _schedules(group: dict) -> list[str]:
+    return [key for key in group["methods"] if key.startswith(("unified", "skipdecode"))]
+
+
+def _predicted(name: str, group: dict, key: str, margin: float) -> Row:
+    found = _values(group, key)
+    note = f"{found['speedup_wall']:.2f}x measured, {found['speedup_predicted']:.2f}x predicted"
+    share = found["speedup_wall"] / found["speedup_predicted"]
+    return Row(f"{name}: {key}, measured over predicted speed-up", share, 1 - margin, 1 + margin, note)
+
+
+def _values(group: dict, key: str) -> dict:
+    return {name: math.nan if v["value"] is None else v["value"] for name, v in group["methods"][key]["values"].items()}
+
+
+def _exit_by_batch(name: str, backbone: Backbone) -> Iterator[Row]:
+    """Layers a row needed and layers its batch ran: what an exit loses in a batch. Counted, not timed."""
+    method = load_method("calm", backbone.num_layers, threshold=0.95)
+    for batch in (1, 16):
+        out = decode(backbone, method, *random_prompts(backbone, batch, PROMPT), 32, force_length=True)
+        needed = out.layers_needed.double().mean().item()
+        ran = sum(map(len, out.layers_run)) / len(out.layers_run)
+        note = f"{needed:.2f} of {backbone.num_layers} layers needed, {ran:.2f} run"
+        yield Row(f"{name}: calm, layers run over layers needed, batch {batch}", ran / needed, note=note)
+
+
+# -- toys: is what we measure what we say? ----------------------------------------------------------------------------
+
+
+def _toys(backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
+    full = load_method("full", backbone.num_layers)
+    prompts = random_prompts(backbone, 1, PROMPT)
+    whole = Entry("full", backbone, full)
+    slow = Entry("slow", backbone, FiveMillisecondsMore(backbone.num_layers))
+    found = _values(measure_group([whole, slow], prompts, 32, seconds=SECONDS, clock=clock), "slow")
+    yield Row("toy with 5 ms more a token: overhead (ms)", found["overhead_ms"], 4.5, 6.0)
+    short, end = ends_half_way(backbone, full, prompts, 64)
+    entries = [whole, Entry("short", short, full)]
+    group = measure_group(entries, prompts, 64, force_length=False, seconds=SECONDS, clock=clock)
+    found, flags = _values(group, "short"), group["methods"]["short"]["flags"]
+    note = f"{end} of 64 tokens; {'flagged' if flags else 'NOT FLAGGED'}"
+    yield Row("toy with half the tokens: speed-up per token", found["speedup_wall"], 0.9, 1.1)
+    yield Row("toy with half the tokens: speed-up end to end", found["speedup_total"], 1.6, 2.4, note)
