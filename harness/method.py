@@ -181,9 +181,10 @@ def build_method(
             f"method {getattr(cls, 'name', None) or cls!r} must be a frozen dataclass that extends LayerSchedule or "
             "EarlyExit"
         )
-    values = _checked_parameters(cls, {"num_layers": num_layers, **parameters})
+    values = check_parameters(cls, {"num_layers": num_layers, **parameters})
     build = getattr(cls, "for_target", None)
     if target is None or build is None:
+        _check_complete(cls, values)
         return _construct(cls, values)
     check_target(target, num_layers)
     if fixes_speed(cls, parameters):
@@ -216,6 +217,15 @@ def fixes_speed(cls: type[Method], parameters: Mapping[str, object]) -> bool:
     return any(parameters.get(key) is not None for key in cls.speed_parameters)
 
 
+def _check_complete(cls: type[Method], values: Mapping[str, object]) -> None:
+    no_default = dataclasses.MISSING
+    needed = [f for f in dataclasses.fields(cls) if f.init and f.default is f.default_factory is no_default]
+    missing = [f.name for f in needed if f.name not in values]
+    if missing:
+        instead = " or a target speed-up" if hasattr(cls, "for_target") else ""
+        raise UsageError(f"{cls.name or cls.__name__}: give {' and '.join(missing)}{instead}")
+
+
 def _construct(build, values: dict, *args) -> Method:
     try:
         return build(*args, **values)
@@ -223,7 +233,8 @@ def _construct(build, values: dict, *args) -> Method:
         raise UsageError(f"method parameters: {error}") from error
 
 
-def _checked_parameters(cls: type, values: dict) -> dict:
+def check_parameters(cls: type[Method], values: Mapping[str, object]) -> dict:
+    """The values with plain types; raises UsageError for a name that is no parameter or a value of another type."""
     from pydantic import TypeAdapter, ValidationError
 
     fields = {f.name for f in dataclasses.fields(cls) if f.init}

@@ -41,11 +41,14 @@ class Calm(EarlyExit):
         super().__post_init__()
         if not 0 <= self.threshold <= 1:
             raise UsageError(f"calm: threshold must lie in [0, 1], not {self.threshold!r}")
-        if self.tau < 0 or self.min_exit_layer < 1 or self.exit_interval < 1:
+        if not self.tau >= 0 or self.min_exit_layer < 1 or self.exit_interval < 1:
             raise UsageError(
                 f"calm: needs tau >= 0, min_exit_layer >= 1 and exit_interval >= 1, not tau={self.tau} "
                 f"min_exit_layer={self.min_exit_layer} exit_interval={self.exit_interval}"
             )
+
+    def recipe(self, horizon: int) -> dict:
+        return {**super().recipe(horizon), **({"classifier": True} if self.confidence == "classifier" else {})}
 
     @property
     def kv_policy(self) -> str:

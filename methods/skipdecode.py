@@ -45,6 +45,8 @@ class SkipDecode(LayerSchedule):
                 raise UsageError(
                     f"skipdecode: skip_layers must lie in 0..{self.num_layers - 1}, not {self.skip_layers}"
                 )
+            if self.horizon < 1:
+                raise UsageError(f"skipdecode: horizon must be at least 1, not {self.horizon}")
             return
         if self.min_layers is None or self.max_layers is None:
             raise UsageError("skipdecode: give min_layers and max_layers, or a target speed-up")
@@ -53,7 +55,7 @@ class SkipDecode(LayerSchedule):
                 f"skipdecode: needs 0 <= warmup <= min_layers <= max_layers <= {self.num_layers} and min_layers >= 1, "
                 f"not warmup={self.warmup} min_layers={self.min_layers} max_layers={self.max_layers}"
             )
-        if self.prompt_size < 0 or self.max_length < self.prompt_size or self.gamma <= 0:
+        if self.prompt_size < 0 or self.max_length < self.prompt_size or not self.gamma > 0:
             raise UsageError(
                 f"skipdecode: needs 0 <= prompt_size <= max_length and gamma > 0, not prompt_size={self.prompt_size} "
                 f"max_length={self.max_length} gamma={self.gamma}"
@@ -62,6 +64,8 @@ class SkipDecode(LayerSchedule):
     @classmethod
     def for_target(cls, num_layers: int, target: float, lengths: Lengths | None = None, **parameters) -> SkipDecode:
         """(min, max) whose mean budget over the horizon meets the target; P and M from the training lengths."""
+        if parameters.get("schedule") == "ramp":
+            raise UsageError("skipdecode: schedule='ramp' takes skip_layers, not a target speed-up")
         if lengths is not None:
             parameters.setdefault("prompt_size", lengths.prompt)
             parameters.setdefault("max_length", parameters["prompt_size"] + lengths.output)

@@ -16,17 +16,18 @@ class Unified(LayerSchedule):
     """The same kept layers at every output token; the prompt runs all layers.
 
     `selection="official"` is the authors' rule; off integers it leaves gaps, so `"balanced"` (our choice) spaces the
-    kept layers evenly.
+    kept layers evenly. `train_targets`, if given, trains one checkpoint for all of them, a target drawn at random each
+    batch, instead of one checkpoint a target.
     """
 
     target: float
     selection: Literal["official", "balanced"] = "official"
+    train_targets: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.target >= 1:  # NaN fails too
-            raise UsageError(f"unified: target must be at least 1, not {self.target!r}")
-        kept_layers(self.num_layers, self.target, self.selection)
+        for target in (self.target, *(self.train_targets or ())):
+            kept_layers(self.num_layers, target, self.selection)
 
     @classmethod
     def for_target(cls, num_layers: int, target: float, lengths=None, **parameters) -> Unified:
@@ -36,9 +37,21 @@ class Unified(LayerSchedule):
     def layers(self, step: int) -> list[int]:
         return kept_layers(self.num_layers, self.target, self.selection)
 
+    def recipe(self, horizon: int) -> dict:
+        if not self.train_targets:
+            return super().recipe(horizon)
+        sets = [kept_layers(self.num_layers, target, self.selection) for target in sorted(set(self.train_targets))]
+        prompt = list(self.prompt_layers())
+        return {"objective": "plans", "plans": [{"prompt": prompt, "steps": [layers]} for layers in sets]}
+
 
 def kept_layers(num_layers: int, target: float, selection: str) -> list[int]:
-    """Indices of the kept layers, ascending; raises UsageError if the official rule would keep fewer than two."""
+    """Indices of the kept layers, ascending.
+
+    Raises UsageError for a target below 1 and if the official rule would keep fewer than two layers.
+    """
+    if not target >= 1:  # NaN fails too
+        raise UsageError(f"unified: a target must be at least 1, not {target!r}")
     if selection == "balanced":
         kept = min(num_layers, max(2, floor(num_layers / target + 0.5)))
         return sorted({floor(i * (num_layers - 1) / max(kept - 1, 1) + 0.5) for i in range(kept)})

@@ -39,7 +39,7 @@ CAUGHT = {
     "wrong_empty": "returned no layer",
     "wrong_shape": "must return a bool tensor of shape [3], not torch.bool []",
     "wrong_dtype": "must return a bool tensor of shape [3], not torch.float64 [3]",
-    "wrong_parameter": "missing 1 required positional argument: 'depth'",
+    "wrong_parameter": "wrong_parameter: give depth",
     "wrong_post_init": "KeyError: 'layers'",
     "wrong_for_target": "ZeroDivisionError",
     "wrong_policy": "unknown kv_policy",

@@ -1,0 +1,5 @@
+"""Two methods and a task for skipbench."""
+
+from .methods import EveryThird, PatientExit
+
+__all__ = ["EveryThird", "PatientExit"]
