@@ -11,6 +11,7 @@ from typing import Any
 from .errors import SkipbenchError, UsageError, unknown
 from .identity import job_id
 from .jobs import Job, QualityJob, TimingJob, make_jobs
+from .preflight import check_jobs
 from .progress import Reporter
 from .results import Store
 from .results.files import read_json
@@ -43,6 +44,7 @@ def run_suite(
     if executor not in EXECUTORS:
         raise unknown("executor", executor, EXECUTORS)
     jobs = make_jobs(suite)
+    check_jobs(job for job in jobs if isinstance(job, QualityJob))
     root = Path(out) if out is not None else RESULTS / suite.name
     with Reporter(quiet) as reporter, Store(root) as store:
         ids = {job_id(job): job for job in jobs}

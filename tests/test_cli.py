@@ -1,0 +1,92 @@
+"""The command line: one line an error, the right exit code, and nothing heavy before it is needed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def skipbench(*arguments, **options):
+    command = [sys.executable, "-m", "harness.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, **options)
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, harness, harness.cli; "
+        "heavy = {'torch', 'transformers', 'pandas', 'matplotlib', 'numpy', 'datasets', 'pydantic'} & set(sys.modules); "
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    shown = skipbench("--help")
+    assert shown.returncode == 0
+    assert all(command in shown.stdout for command in ("run", "list", "validate", "report", "verify"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "quik"], "unknown suite 'quik'; did you mean quick?"),
+        (["run", "quick", "--task", "e2ee"], "unknown task 'e2ee'; did you mean e2e?"),
+        (["run", "quick", "--method", "skip_decode"], "unknown method 'skip_decode'; did you mean skipdecode?"),
+        (["run", "smoke", "--target", "fast"], "not 'fast'"),
+        (["run", "smoke", "--target", "0.5x"], "not '0.5x'"),
+        (["run", "smoke", "--target", "1000x"], "not '1000x'"),
+        (["run", "smoke", "--plugin", "nowhere.py"], "no plug-in file at"),
+        (["run", "smoke", "--executor", "cloud"], "unknown executor 'cloud'"),
+        (
+            ["run", "smoke", "--method", "calm:threshhold=1"],
+            "unknown parameter of calm 'threshhold'; did you mean threshold?",
+        ),
+        (["run", "smoke", "--model", "./nowhere"], "no model folder at ./nowhere"),
+        (["run", "smoke", "--data", "nowhere"], "does not exist"),
+        (["validate", "ful"], "unknown method 'ful'"),
+        (["report", "nowhere"], "nowhere"),
+        (["verify", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_usage_is_one_line_and_exit_code_2(arguments, message, tmp_path):
+    if arguments[0] == "run":
+        arguments = [*arguments, "--out", tmp_path / "out"]
+    done = skipbench(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_unknown_options_are_bad_usage():
+    done = skipbench("run", "quick", "--metod", "full")
+    assert done.returncode == 2 and "--metod" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_broken_plug_in_file_is_named_and_nothing_runs(tmp_path):
+    plugin = tmp_path / "broken.py"
+    plugin.write_text("import no_such_module\n")
+    done = skipbench("run", "smoke", "--plugin", plugin, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "broken.py" in done.stderr and "no_such_module" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_list_names_everything():
+    done = skipbench("list")
+    assert done.returncode == 0
+    for name in ("skipdecode", "calm", "unified", "multi_layer", "random_skip", "full", "e2e", "quick", "mini-opt"):
+        assert name in done.stdout
+
+
+def test_plan_runs_nothing(tmp_path):
+    done = skipbench("run", "smoke", "--plan", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "todo  e2e skipdecode 2x" in done.stdout and "stand-in examples" in done.stdout
+    assert not (tmp_path / "out").exists()
+
+
+def test_verify_finds_an_altered_folder(tmp_path):
+    (tmp_path / "runs" / "x").mkdir(parents=True)
+    (tmp_path / "runs" / "x" / "run.json").write_text("{")
+    done = skipbench("verify", tmp_path)
+    assert done.returncode == 1 and "run.json" in done.stdout + done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,148 @@
+"""The whole road on stand-ins: run, resume, rerun, fail, plug in."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import read_results, run_suite
+from harness.errors import SkipbenchError, UsageError
+from harness.results import verify
+
+ROOT = Path(__file__).resolve().parent.parent
+OPTIONS = {"task": "e2e", "method": "full,unified,calm"}
+DESIGN_PLUGIN = '''
+from dataclasses import dataclass
+from harness import LayerSchedule, register_method
+
+@register_method("every_other")
+@dataclass(frozen=True)
+class EveryOther(LayerSchedule):
+    """Every second layer, at every step."""
+    def layers(self, step: int) -> list[int]:        # step counts from 1; the prompt runs every layer
+        return list(range(0, self.num_layers, 2))
+'''
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory):
+    """One checkpoint folder for this file, so that each model is trained once."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    old = os.environ.get("SKIPBENCH_CHECKPOINTS")
+    os.environ["SKIPBENCH_CHECKPOINTS"] = str(folder)
+    yield folder
+    os.environ.pop("SKIPBENCH_CHECKPOINTS")
+    if old is not None:
+        os.environ["SKIPBENCH_CHECKPOINTS"] = old
+
+
+@pytest.fixture(scope="module")
+def finished(checkpoints, tmp_path_factory):
+    return run_suite("smoke", tmp_path_factory.mktemp("smoke"), **OPTIONS)
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+
+
+def test_a_run_leaves_a_tidy_table_with_everything_in_it(finished):
+    frame = read_results(finished)
+    assert set(frame.method) >= {"full", "unified", "calm"}
+    assert set(frame.source) == {"stand-in"}
+    for metric in ("e2e_bleu", "rougeL", "length_ratio", "speedup_layers", "speedup_wall", "token_accuracy", "loss"):
+        rows = frame[(frame.metric == metric) & (frame.method == "unified")]
+        assert len(rows) >= 1 and rows.value.notna().all(), metric
+    full = frame[(frame.method == "full") & (frame.metric == "speedup_layers")]
+    assert full.value.tolist() == [1.0]
+    assert verify(finished).ok
+
+
+def test_the_records_hold_what_ran(finished):
+    runs = {json.loads(p.read_text())["method"]["name"]: p.parent for p in finished.glob("runs/*/run.json")}
+    records = [json.loads(line) for line in (runs["unified"] / "records.jsonl").read_text().splitlines()]
+    assert len(records) == 16
+    for record in records:
+        assert record["length"] == len(record["tokens"])
+        assert record["layers_needed"] == [2] * (record["length"] - 1) == record["layers_run"]
+    config = json.loads((runs["calm"] / "run.json").read_text())
+    assert config["method"]["target"] == 2 and 0 <= config["method"]["params"]["threshold"] <= 1
+    assert config["source"] == "stand-in" and len(config["model"]["weights"]) == 64
+
+
+def test_a_second_run_decodes_nothing_and_leaves_the_same_bytes(finished, monkeypatch):
+    monkeypatch.setattr("harness.executors._attempt", lambda *a: pytest.fail("a finished job was run again"))
+    before = _files(finished)
+    assert run_suite("smoke", finished, **OPTIONS) == finished
+    assert _files(finished) == before
+
+
+def test_a_second_run_needs_no_torch(finished):
+    code = (
+        "import sys; from harness import run_suite; "
+        f"run_suite('smoke', {str(finished)!r}, task='e2e', method='full,unified,calm'); "
+        "print([m for m in ('torch', 'transformers', 'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_plug_in_of_the_readme_runs_from_its_file(checkpoints, tmp_path):
+    plugin = tmp_path / "every_other.py"
+    plugin.write_text(DESIGN_PLUGIN)
+    root = run_suite("smoke", tmp_path / "out", task="e2e", method="full,every_other", plugin=plugin)
+    frame = read_results(root)
+    ours = frame[frame.method == "every_other"].set_index("metric")
+    assert ours.value["speedup_layers"] == 2.0
+    assert ours.target_speedup.isna().all()
+
+
+def test_a_failing_method_hurts_nothing_else(checkpoints, tmp_path):
+    plugin = tmp_path / "bad.py"
+    plugin.write_text(
+        DESIGN_PLUGIN.replace("every_other", "holes").replace("range(0, self.num_layers, 2)", "[step % 2, 3]")
+    )
+    with pytest.raises(SkipbenchError, match="1 of 4 jobs failed.*layer 0 has no keys and values") as caught:
+        run_suite("smoke", tmp_path / "out", task="e2e", method="full,holes", plugin=plugin)
+    assert "\n" not in str(caught.value)
+    frame = read_results(tmp_path / "out")
+    assert "speedup_wall" in set(frame[frame.method == "full"].metric)
+    (failure,) = (tmp_path / "out" / "failures").iterdir()
+    assert "holes" in json.loads(failure.read_text())["job"]["label"]
+
+
+def test_kill_and_go_on_gives_the_same_records(checkpoints, finished, tmp_path):
+    """kill -9 once some records are there; the rest follows, nothing is double."""
+    out = tmp_path / "killed"
+    command = [sys.executable, "-m", "harness.cli", "run", "smoke", "--task", "e2e", "--method", OPTIONS["method"]]
+    process = subprocess.Popen([*command, "--out", str(out)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline and not list(out.glob("runs/*/records.jsonl")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    run_suite("smoke", out, **OPTIONS)
+    assert verify(out).ok
+    same = ("records.jsonl",)
+    for name in same:
+        ours = {p.parent.name: p.read_bytes() for p in out.glob(f"runs/*/{name}")}
+        assert ours == {p.parent.name: p.read_bytes() for p in finished.glob(f"runs/*/{name}")}
+
+
+def test_fresh_forgets_and_runs_again(checkpoints, finished, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    stamp = {p: p.stat().st_mtime_ns for p in copy.glob("runs/*/records.jsonl")}
+    run_suite("smoke", copy, fresh=True, **OPTIONS)
+    assert all(p.stat().st_mtime_ns != old for p, old in stamp.items())
+    assert verify(copy).ok
+
+
+def test_unknown_executor(tmp_path):
+    with pytest.raises(UsageError, match="unknown executor 'slurm'; choose from: local"):
+        run_suite("smoke", tmp_path, executor="slurm")

@@ -1,0 +1,112 @@
+"""Suites: every mistake is one clear line, and names are the registry's."""
+
+import pytest
+
+from harness.errors import UsageError
+from harness.executors import prepare
+from harness.jobs import QualityJob, TimingJob, make_jobs
+from harness.suite import load_suite, parse_method, parse_target, suite_names
+
+
+def _write(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+GOOD = """
+model: nano-opt
+targets: [2]
+methods: [full, {name: calm, params: {confidence: softmax}}]
+training: {base_steps: 1, own_steps: 1, base_learning_rate: 0.001, own_learning_rate: 0.001}
+timing: {batch_sizes: [1]}
+tasks:
+  - e2e
+  - {task: "translation:de-en", targets: [3, 4], training: {base_steps: 7}}
+"""
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_built_in_suites_are_valid(name):
+    assert make_jobs(load_suite(name))
+
+
+def test_task_entries_override_what_the_suite_shares(tmp_path):
+    first, second = load_suite(_write(tmp_path, GOOD)).tasks
+    assert (first.targets, second.targets) == ([2], [3, 4])
+    assert (first.training.base_steps, second.training.base_steps, second.training.own_steps) == (1, 7, 1)
+
+
+def test_jobs_are_one_a_target_and_a_timing_group_a_batch_size(tmp_path):
+    jobs = make_jobs(load_suite(_write(tmp_path, GOOD)))
+    quality = [(j.spec.task, j.method, j.target) for j in jobs if isinstance(j, QualityJob)]
+    assert quality == [
+        ("e2e", "full", None),
+        ("e2e", "calm", 2),
+        ("translation:de-en", "full", None),
+        ("translation:de-en", "calm", 3),
+        ("translation:de-en", "calm", 4),
+    ]
+    assert [len(j.members) for j in jobs if isinstance(j, TimingJob)] == [2, 3]
+
+
+def test_overrides_narrow_and_replace(tmp_path):
+    path = _write(tmp_path, GOOD)
+    suite = prepare(
+        path, task="e2e", method="full,calm:confidence=state:tau=2", target=["4x", 2], model="mini-opt", limit=5
+    )
+    (spec,) = suite.tasks
+    assert (spec.model, spec.targets, spec.limit) == ("mini-opt", [4, 2], 5)
+    assert spec.methods[1].params == {"confidence": "state", "tau": 2}
+    kept = prepare(path, method="calm").tasks[0].methods[0]
+    assert kept.params == {"confidence": "softmax"}  # a bare name keeps the suite's own parameters
+    other = prepare(path, task="cnn_dm").tasks[0]
+    assert other.task == "cnn_dm" and other.targets == [2]
+
+
+def test_parameters_that_fix_the_speed_take_no_target(tmp_path):
+    suite = prepare(_write(tmp_path, GOOD), task="e2e", method="multi_layer:exit_layers=3,calm:threshold=0.5")
+    assert [job.target for job in make_jobs(suite) if isinstance(job, QualityJob)] == [None, None]
+
+
+def test_parse_method():
+    assert parse_method("full") == {"name": "full", "params": {}}
+    assert parse_method("skipdecode:min_layers=3:decay=power")["params"] == {"min_layers": 3, "decay": "power"}
+    with pytest.raises(UsageError, match="name:key=value"):
+        parse_method("skipdecode:min_layers")
+
+
+@pytest.mark.parametrize("text", ["fast", "0.5x", "0", "-2", "1000x", "nan", "inf", ""])
+def test_targets_that_mean_nothing(text):
+    with pytest.raises(UsageError, match="a target speed-up is a number"):
+        parse_target(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("full", "ful"), "unknown method 'ful'; did you mean full"),
+        (("- e2e", "- e2ee"), "unknown task 'e2ee'; did you mean e2e"),
+        (("translation:de-en", "translation:de-xx"), "unknown task 'translation:de-xx'"),
+        (("targets: [2]", "targets: [0.5]"), "target speed-up is a number"),
+        (("targets: [2]", "targets: [fast]"), "tasks.0.targets.0"),
+        (("base_steps: 1,", "base_steps: 0,"), "tasks.0.training.base_steps"),
+        (("base_steps: 1,", "basesteps: 1,"), "basesteps"),
+        (("timing:", "timings:"), "timings: there is no such setting"),
+        (("{confidence: softmax}", "{target: 2}"), "not as a parameter"),
+        (("tasks:", "task:"), "must be a mapping with a list 'tasks'"),
+        (("[full,", "[full"), "no valid YAML"),
+        (("model: nano-opt\n", ""), "tasks.0.model: field required"),
+    ],
+)
+def test_mistakes_in_a_suite_file_are_one_clear_line(tmp_path, change, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        load_suite(_write(tmp_path, GOOD.replace(*change)))
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_suite():
+    with pytest.raises(UsageError, match="unknown suite 'quik'; did you mean quick"):
+        load_suite("quik")
+    with pytest.raises(UsageError, match="unknown suite"):
+        load_suite("no/such/file.yaml")
