@@ -11,10 +11,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from harness import decode, load_method
 from harness.backbone.tiny import tiny_backbone, tiny_prompts
 from harness.decoding.clock import DeviceClock, using_clock
-from harness.errors import SkipbenchError
-from harness.measuring import bench
+from harness.errors import SkipbenchError, UsageError
+from harness.measuring import bench, races
 from harness.measuring.opponents import against_generate, alternate, generated, matrix_products, without_cache
 from harness.measuring.toys import ends_half_way, random_model, random_prompts
+from harness.training.batches import Pair, collate
+from harness.training.objectives import plan_loss
 
 
 class Heads(DeviceClock):
@@ -90,6 +92,18 @@ def test_toy_ends_half_way_with_the_same_weights():
         ends_half_way(backbone, constant, prompts, 24)
 
 
+def missing_trainer(*_) -> dict:
+    raise UsageError("no accelerate")
+
+
+@pytest.mark.long
+def test_training_is_raced_against_the_trainer():
+    backbone = random_model("nano-opt")
+    found = races.against_trainer(backbone, load_method("full", 4), 1, 2, Heads(backbone))
+    assert found["value"] == 1  # both call the head once: a batch, and nothing beside it
+    assert not backbone.model.training
+
+
 def test_bench_measures_every_figure(monkeypatch):
     monkeypatch.setattr(bench, "TINY", "nano-opt")
     monkeypatch.setattr(bench, "SMALL", "./no-such-folder")
@@ -98,16 +112,42 @@ def test_bench_measures_every_figure(monkeypatch):
     monkeypatch.setattr(bench, "TARGETS", (2,))
     monkeypatch.setattr(bench, "CACHED", 4)
     monkeypatch.setattr(bench, "ROUNDS", 2)
+    monkeypatch.setattr(bench, "TRAIN_ROUNDS", 2)
+    monkeypatch.setattr(bench, "TRAIN_STEPS", 1)
     monkeypatch.setattr(bench, "SECONDS", 0)
+    monkeypatch.setattr(bench, "against_trainer", missing_trainer)
     lines = []
     found = bench.run_bench(lines.append)
     rows = {row["name"]: row for row in json.loads(json.dumps(found, allow_nan=False))["rows"]}
-    assert len(rows) == len(lines) - 1 == 16
+    assert len(rows) == len(lines) - 1 == 18
     assert rows["nano-opt: decode over generate, batch 1"]["low"] == 1.25
     assert "tokens equal" in rows["nano-opt: decode over generate, batch 1"]["note"]
     assert "flagged" in rows["toy with half the tokens: speed-up end to end"]["note"]
     assert "no model folder" in rows["./no-such-folder"]["note"] and rows["./no-such-folder"]["ok"] is None
+    assert "no accelerate" in rows["nano-opt: training over transformers.Trainer, tokens/s"]["note"]
     assert "threads" in found["environment"]
+
+
+def test_the_trainer_gets_the_same_tokens_as_our_loop():
+    backbone = random_model("nano-opt")
+    pairs = races.random_pairs(backbone, 5)
+    rows = [{"input_ids": p.prompt + p.output, "labels": [-100] * len(p.prompt) + p.output} for p in pairs]
+    theirs, ours = races._collated(rows, backbone), collate(pairs, backbone.pad_id)
+    assert int((theirs["labels"] != -100).sum()) == len(ours.targets) == sum(len(p.output) for p in pairs)
+    with torch.no_grad():
+        stock = backbone.model(**theirs).loss
+        full = load_method("full", backbone.num_layers)
+        loss = plan_loss(backbone, full.recipe(races.OUTPUTS[1]), ours)
+    assert torch.allclose(stock, loss, rtol=1e-4)
+
+
+def test_what_a_schedule_allows_in_training_by_hand():
+    method = load_method("skipdecode", 4, min_layers=1, max_layers=3, prompt_size=0, max_length=3)
+    pairs = [Pair([5] * 6, [7] * 3), Pair([5] * 2, [7] * 5)]  # budgets of the decode steps: 3, 2, 1, 1, …
+    full = 4 * (6 + 2) + 4 * (2 + 4)
+    planned = 4 * 6 + (3 + 2) + 4 * 2 + (3 + 2 + 1 + 1)
+    assert races.allowed_speedup(pairs, method) == pytest.approx(full / planned)
+    assert races.allowed_speedup(pairs, load_method("full", 4)) == 1
 
 
 @pytest.mark.parametrize(

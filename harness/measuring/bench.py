@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 from ..backbone import Backbone
-from ..backbone.loading import GGUF_PACKAGES
 from ..decoding import decode
 from ..decoding.clock import DeviceClock, using_clock
 from ..errors import UsageError
@@ -17,15 +16,17 @@ from ..method import load_method
 from .group import measure_group
 from .machine import environment
 from .opponents import against_generate, matrix_products, without_cache
+from .races import against_full, against_trainer
 from .rounds import value
 from .running import Entry
 from .toys import ExitHalfWay, FiveMillisecondsMore, ends_half_way, random_model, random_prompts
 
-TINY, SMALL = "tiny-opt", next(iter(GGUF_PACKAGES))
+TINY, SMALL = "tiny-opt", "smollm2-135m-instruct-q4_1"
 GENERATE = {TINY: {1: 1.25, 8: 1.15, 32: 1.1}, SMALL: {1: 1.0, 8: 1.05}}  # wanted at each batch size
 NEW_TOKENS = {TINY: 96, SMALL: 32}
 TARGETS = (2, 4)
 PROMPT, CACHED = 32, 256  # tokens of every prompt; new tokens with and without a cache
+TRAIN_STEPS, TRAIN_ROUNDS = 12, 3
 ROUNDS, SECONDS = 7, 40.0  # of a comparison with an opponent; at most, of a timing group
 
 
@@ -82,6 +83,7 @@ def _rows(clock: DeviceClock) -> Iterator[Row]:
     yield from _exit_by_batch(TINY, tiny)
     yield _cache(tiny, clock)
     yield from _toys(tiny, clock)
+    yield from _training(clock)
     try:
         small = Backbone.load(SMALL)
     except UsageError as error:
@@ -183,6 +185,28 @@ def _exit_by_batch(name: str, backbone: Backbone) -> Iterator[Row]:
         ran = sum(map(len, out.layers_run)) / len(out.layers_run)
         note = f"{needed:.2f} of {backbone.num_layers} layers needed, {ran:.2f} run"
         yield Row(f"{name}: calm, layers run over layers needed, batch {batch}", ran / needed, note=note)
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def _training(clock: DeviceClock) -> Iterator[Row]:
+    """On a model of its own: training changes the weights."""
+    backbone = random_model(TINY)
+    layers = backbone.num_layers
+    full = load_method("full", layers)
+    name = f"{TINY}: training over transformers.Trainer, tokens/s"
+    try:
+        found = against_trainer(backbone, full, TRAIN_STEPS, TRAIN_ROUNDS, clock)
+    except UsageError as error:
+        yield Row(name, None, low=1.15, note=f"not measured: {error}")
+    else:
+        yield Row(name, found["value"], low=1.15, note=f"[{found['low']:.3f}, {found['high']:.3f}]")
+    method = load_method("skipdecode", layers, target=TARGETS[-1], prompt_size=30, max_length=60)
+    found = against_full(backbone, full, method, TRAIN_STEPS, TRAIN_ROUNDS, clock)
+    share = (found["value"] - 1) / (found["allowed"] - 1)
+    note = f"{found['value']:.2f}x as fast as full, {found['allowed']:.2f}x allowed"
+    yield Row(f"{TINY}: skipdecode {TARGETS[-1]}x, gain in training over what it allows", share, low=0.85, note=note)
 
 
 # -- toys: is what we measure what we say? ----------------------------------------------------------------------------
