@@ -110,6 +110,14 @@ def test_an_unfinished_folder_still_reports(tmp_path):
     assert "e2e_mini-opt_stand-in_quality.md" in names
 
 
+def test_a_folder_whose_every_job_failed_says_so(tmp_path):
+    with Store(tmp_path) as store:
+        store.write_suite("quick", "h", ["a"])
+        store.fail("a", {}, "RuntimeError: out of luck")
+    build_report(tmp_path)
+    assert "a failed: RuntimeError: out of luck" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_no_results_and_corrupt_results_are_named(tmp_path):
     with pytest.raises(UsageError, match="holds no results"):
         build_report(tmp_path)

@@ -20,7 +20,7 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     panels that changed are drawn. Raises UsageError if the folder holds no results, SkipbenchError naming a file that
     cannot be read.
     """
-    root = check_folder(root, ("runs", "timing"))
+    root = check_folder(root, ("runs", "timing", "failures", "suite.json"))
     results = write_results_csv(root)
     digest = input_digest(root)
     stamp = read_json(root / STAMP) if (root / STAMP).is_file() else {"files": [], "plots": {}}
