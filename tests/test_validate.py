@@ -32,7 +32,7 @@ CAUGHT = {
     "wrong_in_place": "differs from the no-cache oracle",
     "wrong_model_patch": "leaves the model changed: attribute",
     "wrong_raises": "KeyError: 3 (wrong_methods.py, line",
-    "wrong_exit_raises": "'ExitState' object has no attribute 'entropy'",
+    "wrong_exit_raises": "object has no attribute 'entropy' (wrong_methods.py, line",
     "wrong_system_exit": "SystemExit: 3",
     "wrong_floats": "must return layer indices, not [0.0, 4.0, 7]",
     "wrong_none": "must return layer indices, not None",

@@ -43,7 +43,9 @@ def untrained(name: str, vocab_size: int = VOCABULARY, seed: int = 0, max_positi
     """A built-in model with seeded random weights."""
     import torch
     from transformers import AutoModelForCausalLM
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # saving the model shows bars of its own otherwise
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return AutoModelForCausalLM.from_config(builtin_config(name, vocab_size, max_positions))

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ..backbone import Backbone, masked_forward
-from ..errors import UsageError
 from ..method import EarlyExit, LayerSchedule, Method
+from .states import ExitState
 
 
 @dataclass(frozen=True)
@@ -67,33 +67,9 @@ def _exited(backbone, method: EarlyExit, ids: list[int], columns: list[set], ste
 def _exit_layer(backbone, method: EarlyExit, states, step: int, max_steps: int) -> int:
     last = states[-1][1] if method.kv_policy == "oracle" else None
     for layer, (previous, hidden) in enumerate(states[:-1]):
-        if bool(method.should_exit(layer, _State(backbone, hidden, previous, step, max_steps, last))[0]):
+        if bool(method.should_exit(layer, ExitState(backbone, hidden, previous, step, max_steps, last))[0]):
             return layer
     return backbone.num_layers - 1
-
-
-@dataclass
-class _State:
-    """The exit rule's view, computed from whole sequences."""
-
-    backbone: Backbone
-    hidden: Tensor
-    previous: Tensor
-    step: int
-    max_steps: int
-    last: Tensor | None
-
-    def logits(self) -> Tensor:
-        return self.backbone.exit_head(self.hidden)
-
-    def last_logits(self) -> Tensor:
-        if self.last is None:
-            raise UsageError('last_logits() is known only under kv_policy "oracle", which decides in hindsight')
-        return self.backbone.exit_head(self.last)
-
-    @property
-    def exit_classifier(self) -> Tensor:
-        return self.backbone.require_exit_classifier()
 
 
 def _whole_sequence(backbone: Backbone, ids: list[int], columns: list[set], observe=None) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..backbone import KeysWritten, PlanCache
 from ..errors import UsageError
 from ..method import EarlyExit, LayerSchedule, Method, check_layers
+from .states import ExitState
 
 
 class Stepper:
@@ -99,31 +100,18 @@ class ScheduleStepper(Stepper):
         return self.leave_out(index, hidden, call)
 
 
-class ExitState:
-    """What an exit rule sees after a layer. Tensors have one row for each row of the batch."""
+class _CountedState(ExitState):
+    """Counts reads of the head: one a layer, however often its logits are asked for."""
 
-    def __init__(self, stepper: ExitStepper, hidden: Tensor, previous: Tensor, last: Tensor | None = None) -> None:
-        self.hidden, self.previous = hidden, previous  # [batch, width]
-        self.step, self.max_steps = stepper.step, stepper.max_steps
-        self._stepper, self._last, self._logits = stepper, last, None
+    def __init__(self, stepper: ExitStepper, hidden: Tensor, previous: Tensor, last: Tensor | None) -> None:
+        super().__init__(stepper.backbone, hidden, previous, stepper.step, stepper.max_steps, last)
+        self._stepper, self._logits = stepper, None
 
     def logits(self) -> Tensor:
-        """The exit head's logits [batch, vocabulary] at this layer; each layer's first call reads the head once."""
         if self._logits is None:
-            self._logits = self._stepper.backbone.exit_head(self.hidden)
+            self._logits = super().logits()
             self._stepper.head_checks += 1
         return self._logits
-
-    def last_logits(self) -> Tensor:
-        """Logits [batch, vocabulary] after the last layer: in hindsight, so only under `kv_policy = "oracle"`."""
-        if self._last is None:
-            raise UsageError('last_logits() is known only under kv_policy "oracle", which decides in hindsight')
-        return self._stepper.backbone.exit_head(self._last)
-
-    @property
-    def exit_classifier(self) -> Tensor:
-        """CALM's classifier [width + 1], weights and bias; raises UsageError if the checkpoint has none."""
-        return self._stepper.backbone.require_exit_classifier()
 
 
 class ExitStepper(Stepper):
@@ -180,7 +168,7 @@ class ExitStepper(Stepper):
         return exits
 
     def _ask(self, index: int, out: Tensor, previous: Tensor, last: Tensor | None = None) -> None:
-        state = ExitState(self, out[:, -1], previous[:, -1], last)
+        state = _CountedState(self, out[:, -1], previous[:, -1], last)
         leaving = self.method.should_exit(index, state)
         if not isinstance(leaving, Tensor) or leaving.dtype != torch.bool or leaving.shape != self._left.shape:
             raise UsageError(
