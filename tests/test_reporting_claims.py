@@ -94,6 +94,8 @@ def test_controls_with_many_seeds_are_averaged():
     base = rng.normal(50, 5, N)
     group = panel(point("full", base + 9, 1.0, None), point("left", base + 5), point("right", [base + 1, base - 1]))
     assert judged(group)[0].evidence.estimate == pytest.approx(5.0)
+    wants_five = Claim("b", "left beats right", "here", "beats", "left", "right", (), 0.01, runs=5)
+    assert "mean of 5 runs" in judged(group, wants_five)[0].verdict.reason
 
 
 def test_undecided_names_a_sample_size_that_decides():

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from reporting_fixtures import QUALITY, TARGETS, shared_report
+from reporting_fixtures import QUALITY, TARGETS, add_run, shared_report
 from results_fixtures import metric as scored
 
 from harness.reporting.curves import pareto
@@ -20,6 +20,7 @@ from harness.reporting.papers import published
 from harness.reporting.points import Point, Value, load_points
 from harness.reporting.table import Cell, Column, Table, mark_best, tex
 from harness.reporting.words import number, with_interval
+from harness.results import Store
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,24 @@ def test_seeds_are_averaged_with_their_range_beside(groups):
     value = merge_seeds(runs)[0].get("bleu")
     assert value == Value(12.0, 11.0, 13.0, None, (10.0, 14.0))
     assert with_interval(value, "bleu") == "12.0 [11.0, 13.0] (seeds 10.0–14.0)"
+
+
+def test_random_choices_of_a_control_are_averaged_too():
+    runs = [point("random_skip", 2, q, params={"skip_seed": s, "like": "unified"}) for s, q in enumerate((10.0, 14.0))]
+    assert [p.get("bleu").value for p in merge_seeds(runs)] == [12.0]
+    sweep = [point("calm", 2, 50, None, params={"threshold": t}) for t in (0.5, 0.9)]
+    assert len(merge_seeds(sweep)) == 2, "thresholds that nobody searched are two settings"
+
+
+def test_a_run_that_the_suite_has_replaced_is_left_out(tmp_path):
+    with Store(tmp_path) as store:
+        for seed in (0, 1):  # two ids of one visible setting
+            add_run(store, "e2e", "calm", 2, seed)
+            path = tmp_path / "runs" / f"e2e-calm-2-{seed}" / "run.json"
+            path.write_text(path.read_text().replace('"seed": 1', '"seed": 0').replace("0.9", f"0.{seed + 4}"))
+        assert len(load_points(tmp_path)) == 2
+        store.write_suite("quick", "h", ["e2e-calm-2-1"])
+    assert [p.params["threshold"] for p in load_points(tmp_path)] == [0.5]
 
 
 def test_variants_of_a_method_get_curves_of_their_own():

@@ -49,10 +49,12 @@ def beats(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> 
     rivals = [p for p in panel.methods if p.method == claim.right and p.checkpoint == "own"]
     if speed is None or not rivals:
         return f"there is no run of {claim.right} to compare with"
+    if max(len(p.runs) for p in rivals) < claim.runs:
+        return f"the claim is against the mean of {claim.runs} runs of {claim.right}, and there are fewer"
     curves = {p.label for p in rivals}
     best = None
     for label in sorted(curves):  # the claim must hold against the rival's best form
-        parts = at_speed([p for p in rivals if p.label == label], speed)
+        parts = at_speed([p for p in rivals if p.label == label and len(p.runs) >= claim.runs], speed)
         outcome = _paired(claim, panel, point, parts) if parts else None
         if isinstance(outcome, Evidence) and (best is None or outcome.estimate < best.estimate):
             best = outcome
@@ -106,12 +108,13 @@ def _seed_differences(point: Point, parts: Sequence[tuple[Point, float]], name: 
 
 
 def _seed_means(point: Point, name: str) -> dict[int, float]:
-    means = {}
+    """{seed: mean over examples}; a control's several random choices under one seed are averaged."""
+    means: dict[int, list[float]] = {}
     for run in point.runs:
         values = _run_examples(run, name)
         if values is not None:
-            means[run.config.get("seed")] = float(np.mean(list(values.values())))
-    return means
+            means.setdefault(run.config.get("seed"), []).append(float(np.mean(list(values.values()))))
+    return {seed: sum(found) / len(found) for seed, found in means.items()}
 
 
 def loses_more(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:

@@ -88,8 +88,9 @@ def merge_seeds(points: Sequence[Point]) -> list[Point]:
     """Points that differ in the seed alone become one: mean of values and bounds, the range over seeds beside."""
     groups: dict[tuple, list[Point]] = defaultdict(list)
     for point in points:
-        follows = ("seed",) if point.target is None else ("seed", "threshold")  # a threshold found for a target
-        params = {k: v for k, v in point.params.items() if k not in follows}
+        params = {k: v for k, v in point.params.items() if not k.endswith("seed")}
+        if point.target is not None:
+            params.pop("threshold", None)  # found anew for each seed
         groups[(point.method, point.target, point.checkpoint, repr(sorted(params.items())))].append(point)
     return [_merged(group) if len(group) > 1 else group[0] for group in groups.values()]
 

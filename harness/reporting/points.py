@@ -92,7 +92,7 @@ def slug(text: str) -> str:
 
 
 def load_points(root: Path) -> list[Point]:
-    """Every finished run of a folder, repeats of one setting under another id left out, seeds still apart."""
+    """Every finished run of a folder that no newer one has replaced; seeds are still apart."""
     timings = _timings_by_run(load_timings(root))
     runs = [run for run in load_runs(root) if run.scores is not None]
     return [
@@ -102,20 +102,16 @@ def load_points(root: Path) -> list[Point]:
 
 
 def _current(runs: list[RunFiles], suite: dict | None) -> list[RunFiles]:
-    """One run a visible setting: where a changed method or model left two, the one the suite names counts."""
+    """Without what an older method, model or training left: runs that a run named by the suite has replaced."""
     jobs = set((suite or {}).get("jobs", []))
-    chosen: dict[tuple, RunFiles] = {}
-    for run in runs:
-        key = _visible(run.config)
-        if key not in chosen or (run.folder.name in jobs and chosen[key].folder.name not in jobs):
-            chosen[key] = run
-    return list(chosen.values())
+    named = {_visible(run.config) for run in runs if run.folder.name in jobs}
+    return [run for run in runs if run.folder.name in jobs or _visible(run.config) not in named]
 
 
 def _visible(config: dict) -> tuple:
     method, model = config["method"], config.get("model") or {}
     keys = ("task", "split", "source", "n", "checkpoint", "batch_size", "dtype", "device", "threads", "attention")
-    names = (model.get("name"), method["name"], method.get("variant"), method.get("target"))
+    names = (model.get("name"), method["name"], method.get("target"))
     return (*(str(config.get(k)) for k in (*keys, "decoding", "seed")), *map(str, names))
 
 
