@@ -91,6 +91,24 @@ def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) ->
 
 
 @app.command()
+def claims(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
+    """Judge the papers' claims from a results folder: supported, refuted or not decided."""
+    from .reporting import claims_text, judge_claims
+
+    print(claims_text(judge_claims(folder)))
+
+
+@app.command()
+def bench() -> None:
+    """Measure the engine itself on this machine; the last line is JSON."""
+    import json
+
+    from .measuring import run_bench
+
+    print(json.dumps(run_bench()))
+
+
+@app.command()
 def verify(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
     """Find missing, double and altered records; exit code 1 if there are any."""
     from .results import verify as verify_folder

@@ -97,7 +97,7 @@ EXECUTORS = {"local": run_locally}
 
 def is_done(name: str, job: Job, store: Store) -> bool:
     """Whether a job has nothing left to do."""
-    if isinstance(job, QualityJob):
+    if not isinstance(job, TimingJob):
         return store.is_complete(name)
     return store.has_timing(name) and not read_json(store.root / "timing" / f"{name}.json").get("missing")
 
@@ -134,8 +134,8 @@ def _report(root: Path) -> None:
 def _last_of_task(number: int, jobs: dict[str, Job]) -> bool:
     """Whether the next job belongs to another task (or there is none), with no timing group to wait for."""
     rest = list(jobs.values())[number - 1 :]
-    task_of = [job.spec.task if isinstance(job, QualityJob) else job.members[0].spec.task for job in rest[:2]]
-    return len(task_of) == 1 or task_of[0] != task_of[1]
+    tasks = [(job.members[0] if isinstance(job, TimingJob) else job).spec.task for job in rest[:2]]
+    return len(tasks) == 1 or tasks[0] != tasks[1]
 
 
 def _listed(value: Any) -> list:

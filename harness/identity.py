@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from .jobs import Job, QualityJob, TimingJob
+from .jobs import FloorJob, Job, QualityJob, TimingJob
 from .registry import METHODS, TASKS, source_hash
 from .results.encoding import digest
 from .task import Task, load_task
@@ -24,7 +24,8 @@ def task_of(name: str, data: str | None) -> Task:
 
 def job_id(job: Job) -> str:
     """The id under which a job's results are kept."""
-    return run_id(job) if isinstance(job, QualityJob) else group_id(job)
+    makers = {QualityJob: run_id, FloorJob: floor_id, TimingJob: group_id}
+    return makers[type(job)](job)
 
 
 def run_id(job: QualityJob) -> str:
@@ -44,6 +45,14 @@ def run_id(job: QualityJob) -> str:
     speed = f"{job.target:g}x" if job.target is not None else ""
     names = (task.label, job.spec.model, job.method, speed, job.checkpoint, f"s{job.seed}")
     return f"{_slug(names)}-{digest(content)[:12]}"
+
+
+def floor_id(job: FloorJob) -> str:
+    """Changes with the task's code and data."""
+    task = task_of(job.spec.task, job.data)
+    hashes = [task.data_hash("train"), task.data_hash(job.spec.split), source_hash(TASKS.load(task.name))]
+    content = [ENGINE_VERSION, task.label, hashes, job.spec.split, job.spec.limit, job.name]
+    return f"{_slug((task.label, 'floor', job.name))}-{digest(content)[:12]}"
 
 
 def group_id(job: TimingJob) -> str:

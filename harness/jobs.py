@@ -9,6 +9,7 @@ from typing import Any
 from .method import fixes_speed, takes_target
 from .registry import METHODS
 from .suite import MethodSpec, Suite, TaskSpec
+from .task import load_task
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,20 @@ class QualityJob:
 
 
 @dataclass(frozen=True)
+class FloorJob:
+    """Trivial outputs of a task, scored like any others: its lead sentences, its most frequent reference, …"""
+
+    suite: str
+    data: str | None
+    spec: TaskSpec
+    name: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.spec.task} floor: {self.name}"
+
+
+@dataclass(frozen=True)
 class TimingJob:
     """All methods of a task side by side at one batch size."""
 
@@ -45,15 +60,16 @@ class TimingJob:
         return f"{self.members[0].spec.task} timing at batch {self.batch_size}"
 
 
-Job = QualityJob | TimingJob
+Job = QualityJob | FloorJob | TimingJob
 
 
 def make_jobs(suite: Suite) -> list[Job]:
-    """All jobs of a suite, task by task; each task's timing groups come after its quality runs."""
+    """All jobs of a suite, task by task: quality runs, floors, then the timing groups."""
     jobs: list[Job] = []
     for spec in suite.tasks:
         quality = [job for seed in spec.seeds for job in _quality_jobs(suite, spec, seed)]
         jobs.extend(quality)
+        jobs.extend(FloorJob(suite.name, suite.data, spec, name) for name in load_task(spec.task).floor_names)
         first = tuple(job for job in quality if job.seed == spec.seeds[0] and job.checkpoint == spec.checkpoints[0])
         jobs.extend(TimingJob(first, size) for size in spec.timing.batch_sizes)
     return jobs

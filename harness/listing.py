@@ -7,7 +7,7 @@ from pathlib import Path
 
 from .executors import RESULTS, is_done
 from .identity import job_id, task_of
-from .jobs import QualityJob, TimingJob, make_jobs
+from .jobs import FloorJob, Job, TimingJob, make_jobs
 from .registry import METHODS, TASKS, Registry, load_plugin
 from .results import Store
 from .suite import Suite, suite_names
@@ -50,7 +50,9 @@ def plan_text(suite: Suite, out: Path | None) -> str:
     return "\n".join([*lines, f"{todo} jobs to do; results in {store.root}"])
 
 
-def _size(job: QualityJob | TimingJob) -> str:
+def _size(job: Job) -> str:
+    if isinstance(job, FloorJob):
+        return "no decoding"
     if isinstance(job, TimingJob):
         return f"{len(job.members)} methods, up to {job.members[0].spec.timing.seconds:g} s"
     task = task_of(job.spec.task, job.data)

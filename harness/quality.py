@@ -114,18 +114,30 @@ def _records(batch: Sequence[Item], number: int, out: DecodeOutput, backbone: Ba
 def score_run(run: Run, task: Task, items: Sequence[Item], num_layers: int, seed: int, forced: TeacherForced) -> None:
     """Score a fully decoded run and mark it complete."""
     records = run.records()
-    examples = {item.example.id: item.example for item in items}
-    outputs = [record["output"] for record in records]
-    references = [examples[record["id"]].references for record in records]
-    statistics = all_statistics(outputs, references, task.metrics, task.language)
+    statistics = output_statistics(run, task, [item.example for item in items])
     statistics |= layer_statistics(records, num_layers)
-    values, per_example = {}, {}
-    for name, stats in statistics.items():
-        values[name] = _value(stats, seed)
-        if isinstance(stats, Statistics):
-            per_example[name] = stats.per_example()
+    values = {name: _value(stats, seed) for name, stats in statistics.items()}
     values |= _plain_values(records, num_layers, forced)
-    run.finish(values, per_example=per_example, loss_by_position=forced.loss_by_position())
+    run.finish(values, per_example=_per_example(statistics), loss_by_position=forced.loss_by_position())
+
+
+def score_floor(run: Run, task: Task, examples: Sequence[Example]) -> None:
+    """Score trivial outputs and mark their run complete."""
+    statistics = output_statistics(run, task, examples)
+    values = {name: _value(stats, 0) for name, stats in statistics.items()}
+    run.finish(values, per_example=_per_example(statistics))
+
+
+def output_statistics(run: Run, task: Task, examples: Sequence[Example]) -> dict[str, Statistics | Unavailable]:
+    """The task's metrics of the recorded outputs, matched with their references by id."""
+    references = {example.id: example.references for example in examples}
+    records = run.records()
+    outputs = [record["output"] for record in records]
+    return all_statistics(outputs, [references[r["id"]] for r in records], task.metrics, task.language)
+
+
+def _per_example(statistics: dict[str, Statistics | Unavailable]) -> dict[str, list[float]]:
+    return {name: stats.per_example() for name, stats in statistics.items() if isinstance(stats, Statistics)}
 
 
 def layer_statistics(records: Sequence[dict], num_layers: int) -> dict[str, Statistics]:

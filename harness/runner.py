@@ -10,10 +10,10 @@ from functools import cached_property
 from .backbone import Backbone
 from .decoding.sampling import Sampling
 from .errors import UsageError
-from .identity import group_id, run_id, task_of
-from .jobs import Job, QualityJob, TimingJob
+from .identity import floor_id, group_id, run_id, task_of
+from .jobs import FloorJob, Job, QualityJob, TimingJob
 from .method import EarlyExit, LayerSchedule, Method, load_method
-from .quality import batches_of, decode_split, encode_split, padded, score_run, teacher_forced_split
+from .quality import batches_of, decode_split, encode_split, padded, score_floor, score_run, teacher_forced_split
 from .results import Store
 from .results.files import read_json
 from .task import Task
@@ -51,6 +51,8 @@ def run_job(job: Job, bench: Workbench) -> None:
     """Run one job to its end; what is already recorded is kept."""
     if isinstance(job, QualityJob):
         QualityRun(job, bench).run()
+    elif isinstance(job, FloorJob):
+        run_floor(job, bench)
     else:
         run_timing(job, bench)
 
@@ -231,6 +233,30 @@ def method_facts(job: QualityJob, method: Method) -> dict:
         "params": {key: value for key, value in dataclasses.asdict(method).items() if key != "num_layers"},
         "target": job.target,
     }
+
+
+def run_floor(job: FloorJob, bench: Workbench) -> None:
+    """Record and score a task's trivial outputs."""
+    task, spec = task_of(job.spec.task, job.data), job.spec
+    outputs = task.floor_outputs(spec.split)[job.name][: spec.limit]
+    examples = list(task.load(spec.split))[: spec.limit]
+    config = {
+        "suite": job.suite,
+        "task": task.label,
+        "split": spec.split,
+        "source": task.source,
+        "data_hash": task.data_hash(spec.split),
+        "n": len(examples),
+        "limit": spec.limit,
+        "model": None,
+        "method": {"name": "floor", "variant": job.name, "params": {}, "target": None},
+        "metrics": list(task.metrics),
+        "language": task.language,
+    }
+    run = bench.store.open_run(floor_id(job), config)
+    if not run.done_ids():
+        run.append([{"id": e.id, "batch": 0, "output": text} for e, text in zip(examples, outputs, strict=True)])
+    score_floor(run, task, examples)
 
 
 # -- timing ---------------------------------------------------------------------------------------------------------

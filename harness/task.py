@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -71,6 +72,15 @@ class Task:
     def prompt(self, example: Example) -> str:
         """The text a model continues."""
         raise NotImplementedError(f"task {self.name!r} does not implement prompt(example)")
+
+    @property
+    def floor_names(self) -> tuple[str, ...]:
+        """Names of the trivial outputs `floor_outputs` gives: what a method must beat before its quality means much."""
+        return ()
+
+    def floor_outputs(self, split: str) -> dict[str, list[str]]:
+        """Trivial outputs by floor name, one for each example of the split."""
+        return {}
 
     def data_hash(self, split: str) -> str:
         """SHA-256 over the examples of a split: part of every run id and checkpoint key."""
@@ -142,8 +152,19 @@ def _cut_document(task: Task, example: Example, field: str, tokenizer, max_token
 
 def encode_output(reference: str, tokenizer) -> list[int]:
     """Token ids of one reference as a model should produce it: a leading space, no BOS, EOS at the end."""
-    ids = tokenizer(" " + reference.strip(), add_special_tokens=False)["input_ids"]
-    return ids if tokenizer.eos_token_id is None else [*ids, tokenizer.eos_token_id]
+    return encode_outputs([reference], tokenizer)[0]
+
+
+def encode_outputs(references: Sequence[str], tokenizer) -> list[list[int]]:
+    """`encode_output` of many references at once, which fast tokenizers do in parallel."""
+    texts = [output_text(reference) for reference in references]
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    return [[*ids, *end] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+
+
+def output_text(reference: str) -> str:
+    """A reference as a model should produce it after a prompt: with a leading space."""
+    return " " + reference.strip()
 
 
 def decode_output(ids: Sequence[int], tokenizer) -> str:
@@ -154,5 +175,11 @@ def decode_output(ids: Sequence[int], tokenizer) -> str:
 def _encode(text: str, tokenizer) -> list[int]:
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     bos = tokenizer.bos_token_id
-    wants_bos = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
-    return [bos, *ids] if wants_bos and ids[:1] != [bos] else ids
+    return [bos, *ids] if _adds_bos(tokenizer) and ids[:1] != [bos] else ids
+
+
+@lru_cache(maxsize=8)
+def _adds_bos(tokenizer) -> bool:
+    """Whether the tokenizer itself would put a BOS in front."""
+    bos = tokenizer.bos_token_id
+    return bos is not None and tokenizer("")["input_ids"][:1] == [bos]

@@ -32,6 +32,7 @@ from .floors import most_frequent_reference
 
 CHECKOUT_DATA = Path(__file__).resolve().parent.parent / "data"
 STAND_IN = "stand-in"
+MOST_FREQUENT = "most frequent reference"
 SPLITS = ("train", "validation", "test")
 
 
@@ -117,11 +118,16 @@ class SourcedTask(Task):
             )
         return found
 
+    @property
+    def floor_names(self) -> tuple[str, ...]:
+        """The task's own floors, and the most frequent training reference."""
+        return (*self.floors, MOST_FREQUENT)
+
     def floor_outputs(self, split: str) -> dict[str, list[str]]:
         """Trivial outputs by floor name, one for each example of the split: a method must beat their scores."""
         examples = self.load(split)
         outputs = {name: [make(example) for example in examples] for name, make in self.floors.items()}
-        outputs["most frequent reference"] = [most_frequent_reference(self.load("train"))] * len(examples)
+        outputs[MOST_FREQUENT] = [most_frequent_reference(self.load("train"))] * len(examples)
         return outputs
 
     def _load(self, split: str) -> list[Example]:

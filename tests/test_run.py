@@ -59,7 +59,7 @@ def test_a_run_leaves_a_tidy_table_with_everything_in_it(finished):
         rows = frame[(frame.metric == metric) & (frame.method == "unified")]
         assert len(rows) >= 1 and rows.value.notna().all(), metric
     full = frame[(frame.method == "full") & (frame.metric == "speedup_layers")]
-    assert full.value.tolist() == [1.0]
+    assert set(full.value) == {1.0}
     assert verify(finished).ok
 
 
@@ -98,7 +98,7 @@ def test_the_plug_in_of_the_readme_runs_from_its_file(checkpoints, tmp_path):
     root = run_suite("smoke", tmp_path / "out", task="e2e", method="full,every_other", plugin=plugin)
     frame = read_results(root)
     ours = frame[frame.method == "every_other"].set_index("metric")
-    assert ours.value["speedup_layers"] == 2.0
+    assert set(ours.value["speedup_layers"]) == {2.0}
     assert ours.target_speedup.isna().all()
 
 
@@ -107,7 +107,7 @@ def test_a_failing_method_hurts_nothing_else(checkpoints, tmp_path):
     plugin.write_text(
         DESIGN_PLUGIN.replace("every_other", "holes").replace("range(0, self.num_layers, 2)", "[step % 2, 3]")
     )
-    with pytest.raises(SkipbenchError, match="1 of 4 jobs failed.*layer 0 has no keys and values") as caught:
+    with pytest.raises(SkipbenchError, match="1 of 6 jobs failed.*layer 0 has no keys and values") as caught:
         run_suite("smoke", tmp_path / "out", task="e2e", method="full,holes", plugin=plugin)
     assert "\n" not in str(caught.value)
     frame = read_results(tmp_path / "out")
