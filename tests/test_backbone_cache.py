@@ -82,7 +82,7 @@ class Plain:
                     assert cache.values[layer][row, 0, :held, 0].tolist() == [-v for v in expected]
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_the_cache_is_a_dictionary(data):
     lengths = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers.registries import forgotten_afterwards
 
-from harness import load_method, register_method
+from harness import load_method, register_method, validate_method
 from harness.errors import UsageError
 from harness.registry import METHODS, TASKS, Registry, load_plugin, source_file, source_hash
 
@@ -203,10 +203,10 @@ def installed(tmp_path_factory):
     return folder / "site"
 
 
-def test_an_installed_package_is_found_and_keeps_the_contract(installed):
+def test_an_installed_package_is_found(installed):
     code = """
 import sys
-from harness import load_method, load_task, validate_method
+from harness import load_method, load_task
 from harness.registry import METHODS, TASKS
 assert {"every_third", "patient_exit"} <= set(METHODS.names()) and "countdown" in TASKS.names()
 assert "skipbench_example" not in sys.modules
@@ -215,12 +215,16 @@ task = load_task("countdown")
 assert task.load("test")[0].references == ("70 69 68",) and task.source == "plug-in"
 assert METHODS.broken == {} == TASKS.broken
 assert load_method("patient_exit", num_layers=8).kv_policy == "propagate"
-report = validate_method("every_third")
-assert report.ok, report
-print("done")
+assert "torch" not in sys.modules
 """
-    environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
-    result = subprocess.run(
-        [sys.executable, "-c", code], cwd=HERE.parent, env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert result.stdout.strip().endswith("done"), result.stderr
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, cwd=HERE.parent, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+
+
+def test_an_installed_method_keeps_the_contract(installed, monkeypatch):
+    monkeypatch.syspath_prepend(str(installed))
+    installed_registry()
+    report = validate_method("every_third")
+    assert report.ok, report
