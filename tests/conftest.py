@@ -3,7 +3,8 @@
 import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before any library reads it
-os.environ.pop("SKIPBENCH_DATA", None)  # tests of real data name their folder themselves
+if "SKIPBENCH_DATA" in os.environ:  # only tests of real data look there; see tests/real_data.py
+    os.environ["SKIPBENCH_TEST_DATA"] = os.environ.pop("SKIPBENCH_DATA")
 
 
 def pytest_configure(config):

@@ -12,7 +12,7 @@ SIBLING = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 def real_data() -> Path:
     """The folder of the real data, from SKIPBENCH_DATA or beside the checkout; skips the test if there is none."""
-    folder = Path(os.environ.get("SKIPBENCH_DATA") or SIBLING)
+    folder = Path(os.environ.get("SKIPBENCH_TEST_DATA") or SIBLING)  # SKIPBENCH_DATA, see conftest.py
     if not (folder / "e2e" / "test.jsonl.gz").is_file():
         pytest.skip("the real data is not here; name its folder in SKIPBENCH_DATA")
     return folder

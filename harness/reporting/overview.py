@@ -4,28 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .points import Point, load_points
-from .words import metric, number, panel_title
+from .panels import Panel, panels
+from .points import FLOOR, REFERENCE, Point, load_points
+from .words import metric, number, panel_title, target_title
 
 
 def overview(root: str | Path) -> str:
     """One block a task and model: each run's target, achieved speed-ups and main quality metric."""
-    groups: dict[str, list[Point]] = {}
-    for point in load_points(Path(root)):
-        groups.setdefault(panel_title(point.config), []).append(point)
-    return "\n\n".join(_block(title, points) for title, points in groups.items()) or "no finished run"
+    return "\n\n".join(_block(panel) for panel in panels(load_points(Path(root)))) or "no finished run"
 
 
-def _block(title: str, points: list[Point]) -> str:
-    main = next((name for point in points for name in point.metrics), None)
-    columns = ["speedup_layers", "speedup_wall", *([main] if main else [])]
-    rows = [["method", "checkpoint", "target", *(metric(name).title for name in columns)]]
-    for point in points:
-        target = f"{point.target:g}x" if point.target is not None else "–"
-        rows.append([point.method, point.checkpoint, target, *(_cell(point, name) for name in columns)])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join([title, *("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)])
+def _block(panel: Panel) -> str:
+    columns = ("speedup_layers", "speedup_wall", panel.main_metric)
+    rows = [["method", "target", *(metric(name).title for name in columns)]]
+    for point in sorted(panel.points, key=_order):
+        rows.append([_name(point), target_title(point.target), *(number(point.get(c).value, c) for c in columns)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+    return "\n".join([panel_title(panel.config), *lines])
 
 
-def _cell(point: Point, name: str) -> str:
-    return number(point.get(name).value, name)
+def _order(point: Point) -> tuple:
+    """The reference first, floors last, else by method and target."""
+    rank = {REFERENCE: 0, FLOOR: 2}.get(point.method, 1)
+    return rank, point.label or point.method, point.checkpoint, point.target or 0
+
+
+def _name(point: Point) -> str:
+    if point.method == FLOOR:
+        return f"floor: {point.variant}"
+    name = point.label or point.method
+    return name if point.checkpoint == "own" else f"{name} ({point.checkpoint})"
