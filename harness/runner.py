@@ -9,18 +9,14 @@ from functools import cached_property
 
 from .backbone import Backbone
 from .decoding.sampling import Sampling
-from .errors import UsageError
-from .identity import floor_id, group_id, run_id, task_of
-from .jobs import FloorJob, Job, QualityJob, TimingJob
+from .identity import floor_id, run_id, task_of
+from .jobs import FloorJob, QualityJob
 from .method import EarlyExit, LayerSchedule, Method, load_method
 from .quality import batches_of, decode_split, encode_split, padded, score_floor, score_run, teacher_forced_split
 from .results import Store
-from .results.files import read_json
 from .task import Task
 from .training import Checkpoint, Checkpoints, Recipe
 from .training.store import Setting
-
-BASELINE = "full"  # the method every ratio is formed against
 
 # tick(done, all): how far the present step of a job is; say(text): a line worth reading
 Tick = Callable[[int, int], None]
@@ -45,16 +41,6 @@ class Workbench:
             self._loaded[key] = Backbone.load(path, dtype, device)
             self._loaded[key].name = name
         return self._loaded[key]
-
-
-def run_job(job: Job, bench: Workbench) -> None:
-    """Run one job to its end; what is already recorded is kept."""
-    if isinstance(job, QualityJob):
-        QualityRun(job, bench).run()
-    elif isinstance(job, FloorJob):
-        run_floor(job, bench)
-    else:
-        run_timing(job, bench)
 
 
 @dataclass
@@ -257,56 +243,3 @@ def run_floor(job: FloorJob, bench: Workbench) -> None:
     if not run.done_ids():
         run.append([{"id": e.id, "batch": 0, "output": text} for e, text in zip(examples, outputs, strict=True)])
     score_floor(run, task, examples)
-
-
-# -- timing ---------------------------------------------------------------------------------------------------------
-
-
-def run_timing(job: TimingJob, bench: Workbench) -> None:
-    """Measure the members side by side, as they were when their quality runs decoded; failed ones are left out."""
-    from .measuring import Entry, measure_group
-
-    missing = [run_id(member) for member in job.members if not bench.store.is_complete(run_id(member))]
-    runs = [QualityRun(member, bench) for member in job.members if run_id(member) not in missing]
-    if not any(run.job.method == BASELINE for run in runs):
-        raise UsageError(f"timing needs a finished run of {BASELINE!r} to compare with")
-    runs.sort(key=lambda run: run.job.method != BASELINE)  # the baseline comes first
-    recorded = {run.id: read_json(bench.store.root / "runs" / run.id / "run.json")["method"] for run in runs}
-    entries = [
-        Entry(run.id, run.backbone, load_method(run.job.method, run.num_layers, **recorded[run.id]["params"]))
-        for run in runs
-    ]
-    spec, first = job.members[0].spec, runs[0]
-    bench.say(f"{job.label}: {len(entries)} methods side by side, up to {spec.timing.seconds:g} s")
-    measured = measure_group(
-        entries,
-        _timing_prompts(first, job.batch_size),
-        spec.timing.new_tokens,
-        repeats=spec.timing.repeats,
-        seconds=spec.timing.seconds,
-    )
-    measured["methods"] = [
-        {"method": recorded[run.id], "checkpoint": run.job.checkpoint, "run_id": run.id, **measured["methods"][run.id]}
-        for run in runs
-    ]
-    document = {
-        **measured,
-        "suite": first.job.suite,
-        "task": first.task.label,
-        "source": first.task.source,
-        "model": model_facts(first.backbone, spec.model, first.weights),
-        "decoding": "greedy",
-        "seed": first.job.seed,
-        "missing": missing,
-    }
-    bench.store.write_timing(group_id(job), document)
-
-
-def _timing_prompts(run: QualityRun, batch_size: int):
-    """Test prompts of the middle lengths; short test sets are repeated to fill the batch."""
-    items = encode_split(
-        run.task, run.job.spec.split, run.job.spec.limit, run.backbone.require_tokenizer(), run.max_prompt_tokens
-    )
-    middle = max(0, (len(items) - batch_size) // 2)
-    chosen = [items[(middle + i) % len(items)] for i in range(batch_size)]
-    return padded(chosen, run.backbone.pad_id)
