@@ -87,7 +87,7 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
         if reason:
             failed[name] = reason
             reporter.say(f"  failed: {reason}")
-        if isinstance(job, TimingJob) or _last_of_task(number, jobs):
+        if _last_of_task(number, jobs):
             _report(store.root)
     return failed
 
@@ -142,7 +142,7 @@ def _report(root: Path) -> None:
 
 
 def _last_of_task(number: int, jobs: dict[str, Job]) -> bool:
-    """Whether the next job belongs to another task (or there is none), with no timing group to wait for."""
+    """Whether the next job belongs to another task, or there is none: time to show what came out."""
     rest = list(jobs.values())[number - 1 :]
     tasks = [(job.members[0] if isinstance(job, TimingJob) else job).spec.task for job in rest[:2]]
     return len(tasks) == 1 or tasks[0] != tasks[1]

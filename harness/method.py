@@ -184,6 +184,8 @@ def build_method(
     values = check_parameters(cls, {"num_layers": num_layers, **parameters})
     build = getattr(cls, "for_target", None)
     if target is None or build is None:
+        if lengths is not None and hasattr(cls, "with_lengths"):
+            values = cls.with_lengths(values, lengths)
         _check_complete(cls, values)
         return _construct(cls, values)
     check_target(target, num_layers)
@@ -194,6 +196,12 @@ def build_method(
     extra = {k: v for k, v in values.items() if k != "num_layers"}
     method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
     return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
+
+
+def restore_method(name: str, num_layers: int, parameters: Mapping[str, object]) -> Method:
+    """A method from every parameter it once had, as run.json records them."""
+    cls = METHODS.load(name)
+    return _construct(cls, check_parameters(cls, {"num_layers": num_layers, **parameters}))
 
 
 def check_target(target: float, num_layers: int) -> float:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .errors import UsageError
 from .identity import group_id, run_id
-from .jobs import TimingJob
+from .jobs import QualityJob, TimingJob
 from .measuring import Entry, measure_group
-from .method import load_method
+from .method import Method, restore_method
 from .quality import encode_split, padded
 from .results.files import read_json
 from .runner import QualityRun, Workbench, model_facts
@@ -15,18 +15,15 @@ BASELINE = "full"  # the method every ratio is formed against
 
 
 def run_timing(job: TimingJob, bench: Workbench) -> None:
-    """Measure the members side by side, as they were when their quality runs decoded; failed ones are left out."""
+    """Measure the members side by side; failed ones, and those that decide in hindsight, are left out."""
     missing = [run_id(member) for member in job.members if not bench.store.is_complete(run_id(member))]
-    runs = [QualityRun(member, bench) for member in job.members if run_id(member) not in missing]
-    if not any(run.job.method == BASELINE for run in runs):
+    members = [_recorded(member, bench) for member in job.members if run_id(member) not in missing]
+    members = [(run, facts, method) for run, facts, method in members if method.kv_policy != "oracle"]
+    if not any(run.job.method == BASELINE for run, *_ in members):
         raise UsageError(f"timing needs a finished run of {BASELINE!r} to compare with")
-    runs.sort(key=lambda run: run.job.method != BASELINE)  # the baseline comes first
-    recorded = {run.id: read_json(bench.store.root / "runs" / run.id / "run.json")["method"] for run in runs}
-    entries = [
-        Entry(run.id, run.backbone, load_method(run.job.method, run.num_layers, **recorded[run.id]["params"]))
-        for run in runs
-    ]
-    spec, first = job.members[0].spec, runs[0]
+    members.sort(key=lambda member: member[0].job.method != BASELINE)  # the baseline comes first
+    entries = [Entry(run.id, run.backbone, method) for run, _, method in members]
+    spec, first = job.members[0].spec, members[0][0]
     bench.say(f"{job.label}: {len(entries)} methods side by side, up to {spec.timing.seconds:g} s")
     measured = measure_group(
         entries,
@@ -36,8 +33,8 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
         seconds=spec.timing.seconds,
     )
     measured["methods"] = [
-        {"method": recorded[run.id], "checkpoint": run.job.checkpoint, "run_id": run.id, **measured["methods"][run.id]}
-        for run in runs
+        {"method": facts, "checkpoint": run.job.checkpoint, "run_id": run.id, **measured["methods"][run.id]}
+        for run, facts, _ in members
     ]
     document = {
         **measured,
@@ -50,6 +47,13 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
         "missing": missing,
     }
     bench.store.write_timing(group_id(job), document)
+
+
+def _recorded(job: QualityJob, bench: Workbench) -> tuple[QualityRun, dict, Method]:
+    """A finished run, its method as recorded, and that method: a threshold is as its calibration left it."""
+    run = QualityRun(job, bench)
+    facts = read_json(bench.store.root / "runs" / run.id / "run.json")["method"]
+    return run, facts, restore_method(job.method, run.num_layers, facts["params"])
 
 
 def _timing_prompts(run: QualityRun, batch_size: int):
