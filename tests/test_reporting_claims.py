@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from harness.reporting import comparisons
-from harness.reporting.claims import CLAIMS, Claim, claims_table, claims_text, judge_panels
+from harness.reporting.claim_list import CLAIMS, Claim
+from harness.reporting.claims import claims_table, claims_text, judge_panels
 from harness.reporting.judging import from_interval, holm, needed_n, paired, verdicts
 from harness.reporting.panels import Panel
 from harness.reporting.points import Point, Timing, Value

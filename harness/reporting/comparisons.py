@@ -6,18 +6,15 @@ All take (claim, panel, point, panels): `point` is the claim's left side at one 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .claim_list import Claim
 from .equal_speed import at_speed
 from .judging import Evidence, from_interval, paired
 from .panels import Panel
 from .points import Point, Value
 from .words import metric
-
-if TYPE_CHECKING:
-    from .claims import Claim
 
 Outcome = Evidence | str
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .points import FLOOR, REFERENCE, Point, Value, slug
+from .points import FLOOR, REFERENCE, Point, Timing, Value, slug
 
 LIKE = ("task", "split", "source", "n", "dtype", "device", "attention", "decoding")
 
@@ -97,13 +97,21 @@ def merge_seeds(points: Sequence[Point]) -> list[Point]:
 
 def _merged(group: Sequence[Point]) -> Point:
     values = {m: _mean([p.values[m] for p in group if m in p.values]) for m in group[0].values}
-    timings = [
-        replace(t, values={m: _mean([t2.values[m] for t2 in same if m in t2.values]) for m in t.values})
-        for t in group[0].timings
-        for same in [[t2 for p in group for t2 in p.timings if t2.setting == t.setting]]
-    ]
+    timings = [_mean_timing(same) for same in _by_setting(group).values()]  # perhaps only one of them was timed
     runs = tuple(run for p in group for run in p.runs)
     return replace(group[0], values=values, timings=tuple(timings), runs=runs)
+
+
+def _by_setting(group: Sequence[Point]) -> dict[str, list[Timing]]:
+    found: dict[str, list[Timing]] = defaultdict(list)
+    for timing in (t for p in group for t in p.timings):
+        found[repr(sorted(timing.setting.items()))].append(timing)
+    return found
+
+
+def _mean_timing(same: Sequence[Timing]) -> Timing:
+    first = same[0]
+    return replace(first, values={m: _mean([t.values[m] for t in same if m in t.values]) for m in first.values})
 
 
 def _mean(values: Sequence[Value]) -> Value:
