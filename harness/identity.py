@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from functools import lru_cache
+from pathlib import Path
 
 from .jobs import FloorJob, Job, QualityJob, TimingJob
 from .registry import METHODS, TASKS, source_hash
 from .results.encoding import digest
 from .task import Task, load_task
-from .training import TRAINING_VERSION
-from .training.store import weights_identity
+from .training import TRAINING_VERSION, weights_identity
+from .tuning.artefact import check_use, load_artefact, parameters_for
 
 # Raised by hand when the same job may decode other tokens or record other traces.
 ENGINE_VERSION = 1
@@ -20,6 +22,15 @@ ENGINE_VERSION = 1
 def task_of(name: str, data: str | None) -> Task:
     """The task of a job; its examples are read once a process."""
     return load_task(name, data)
+
+
+def artefact_parameters(job: QualityJob, num_layers: int) -> dict:
+    """The parameters a job's artefact gives its method; UsageError if it was made for something else."""
+    artefact = load_artefact(job.tuned)
+    task = task_of(job.spec.task, job.data)
+    use = {"method": job.method, "model": job.spec.model, "num_layers": num_layers, "task": task}
+    check_use(job.tuned, artefact, **use, transfer=job.transfer)
+    return parameters_for(job.tuned, artefact, num_layers, job.target, dict(job.params))
 
 
 def job_id(job: Job) -> str:
@@ -42,6 +53,8 @@ def run_id(job: QualityJob) -> str:
         "decoding": job.spec.decoding.model_dump(),
         "limits": [task.max_prompt_tokens, task.max_output_tokens],
     }
+    if job.tuned is not None:
+        content["tuned"] = hashlib.sha256(Path(job.tuned).read_bytes()).hexdigest()
     speed = f"{job.target:g}x" if job.target is not None else ""
     names = (task.label, job.spec.model, job.method, speed, job.checkpoint, f"s{job.seed}")
     return f"{_slug(names)}-{digest(content)[:12]}"

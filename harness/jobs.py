@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from .method import fixes_speed, takes_target
 from .registry import METHODS
 from .suite import MethodSpec, Suite, TaskSpec
 from .task import load_task
+from .tuning.artefact import load_artefact
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,14 @@ class QualityJob:
     target: float | None
     checkpoint: str
     seed: int
+    tuned: str | None = None  # an artefact of tune or calibrate
+    transfer: bool = False
 
     @property
     def label(self) -> str:
         """For progress lines and messages."""
         speed = f" {self.target:g}x" if self.target is not None else ""
-        params = "".join(f" {key}={value}" for key, value in self.params)
+        params = "".join(f" {key}={value}" for key, value in self.params) + (" tuned" if self.tuned else "")
         rest = "" if self.checkpoint == "own" else f" ({self.checkpoint})"
         return f"{self.spec.task} {self.method}{params}{speed}{rest} seed {self.seed}"
 
@@ -64,34 +68,41 @@ Job = QualityJob | FloorJob | TimingJob
 
 
 def make_jobs(suite: Suite) -> list[Job]:
-    """All jobs of a suite, task by task: quality runs, floors, then the timing groups."""
+    """All jobs of a suite, task by task: quality runs, floors, then the timing groups.
+
+    Of runs that differ in a method's own seed alone the first is timed: the others run as many layers.
+    """
     jobs: list[Job] = []
     for spec in suite.tasks:
-        quality = [job for seed in spec.seeds for job in _quality_jobs(suite, spec, seed)]
-        jobs.extend(quality)
+        for seed, checkpoint in product(spec.seeds, spec.checkpoints):
+            jobs.extend(_quality_jobs(suite, spec, seed, checkpoint))
         jobs.extend(FloorJob(suite.name, suite.data, spec, name) for name in load_task(spec.task).floor_names)
-        first = tuple(job for job in quality if job.seed == spec.seeds[0] and job.checkpoint == spec.checkpoints[0])
-        jobs.extend(TimingJob(first, size) for size in spec.timing.batch_sizes)
+        timed = tuple(_quality_jobs(suite, spec, spec.seeds[0], spec.checkpoints[0], all_seeds=False))
+        jobs.extend(TimingJob(timed, size) for size in spec.timing.batch_sizes)
     return jobs
 
 
-def describe(job: QualityJob) -> dict[str, Any]:
-    """A job as JSON values, everything that could change its output included."""
-    return {**asdict(job), "spec": job.spec.model_dump(mode="json", exclude={"methods", "timing", "targets"})}
+def _quality_jobs(
+    suite: Suite, spec: TaskSpec, seed: int, checkpoint: str, all_seeds: bool = True
+) -> Iterator[QualityJob]:
+    common = (suite.name, suite.data, spec)
+    for method in spec.methods:
+        for seeds in list(_own_seeds(method))[: None if all_seeds else 1]:
+            params = tuple(sorted({**method.params, **seeds}.items()))
+            for target in _targets(spec, method):
+                yield QualityJob(*common, method.name, params, target, checkpoint, seed, method.tuned, method.transfer)
 
 
-def _quality_jobs(suite: Suite, spec: TaskSpec, seed: int) -> list[QualityJob]:
-    return [
-        QualityJob(suite.name, suite.data, spec, method.name, tuple(sorted(method.params.items())), target, ck, seed)
-        for ck in spec.checkpoints
-        for method in spec.methods
-        for target in _targets(spec, method)
-    ]
+def _own_seeds(method: MethodSpec) -> Iterator[dict[str, int]]:
+    """Every combination of the seeds of its parameters; one empty one if it names none."""
+    return (dict(zip(method.seeds_of, values, strict=True)) for values in product(*method.seeds_of.values()))
 
 
 def _targets(spec: TaskSpec, method: MethodSpec) -> Sequence[float | None]:
-    """A method that takes no target, or whose parameters fix its speed, runs once."""
+    """A method that takes no target, whose parameters fix its speed or whose artefact holds a guarantee runs once."""
     cls = METHODS.load(method.name)
     if not takes_target(cls) or fixes_speed(cls, method.params):
+        return [None]
+    if method.tuned is not None and not load_artefact(method.tuned).targets:
         return [None]
     return (spec.targets if method.targets is None else method.targets) or [None]

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from .backbone.builtin import BUILTIN
 from .backbone.names import check_model_name
-from .identity import task_of
+from .identity import artefact_parameters, task_of
 from .jobs import QualityJob
 from .method import check_parameters, check_target
 from .registry import METHODS
 
 
 def check_jobs(jobs: Iterable[QualityJob]) -> None:
-    """Raise UsageError for unknown models and checkpoints, method parameters, targets and missing data."""
+    """Raise UsageError for unknown models and checkpoints, method parameters, targets, artefacts and missing data."""
     for job in jobs:
         check_model_name(job.spec.model)
         if job.checkpoint not in ("own", "base"):
@@ -22,3 +22,5 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
         if job.target is not None and job.spec.model in BUILTIN:
             check_target(job.target, BUILTIN[job.spec.model][1])
         task_of(job.spec.task, job.data).load(job.spec.split)
+        if job.tuned is not None and job.spec.model in BUILTIN:
+            artefact_parameters(job, BUILTIN[job.spec.model][1])

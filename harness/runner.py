@@ -9,14 +9,14 @@ from functools import cached_property
 
 from .backbone import Backbone
 from .decoding.sampling import Sampling
-from .identity import floor_id, run_id, task_of
+from .identity import artefact_parameters, floor_id, run_id, task_of
 from .jobs import FloorJob, QualityJob
 from .method import EarlyExit, LayerSchedule, Method, load_method
 from .quality import batches_of, decode_split, encode_split, padded, score_floor, score_run, teacher_forced_split
 from .results import Store
 from .task import Task
-from .training import Checkpoint, Checkpoints, Recipe
-from .training.store import Setting
+from .training import Checkpoint, Checkpoints, Recipe, Setting, weights_identity
+from .tuning.artefact import check_weights
 
 # tick(done, all): how far the present step of a job is; say(text): a line worth reading
 Tick = Callable[[int, int], None]
@@ -97,34 +97,46 @@ class QualityRun:
     @cached_property
     def uncalibrated(self) -> Method:
         """The method as its parameters or target make it."""
-        lengths = self.bench.checkpoints.lengths(self.setting)
-        job = self.job
-        return load_method(job.method, self.num_layers, job.target, lengths, **dict(job.params))
+        job, lengths = self.job, self.bench.checkpoints.lengths(self.setting)
+        target, params = job.target, dict(job.params)
+        if job.tuned is not None:
+            target, params = None, artefact_parameters(job, self.num_layers)
+        return load_method(job.method, self.num_layers, target, lengths, **params)
+
+    @cached_property
+    def recipe(self) -> dict:
+        """What training must know of the method."""
+        return self.uncalibrated.recipe(self.setting.horizon)
 
     @cached_property
     def checkpoint(self) -> Checkpoint | None:
         """The weights: `own`, `base` or a folder; None for a model that brings its own."""
         checkpoints, kind = self.bench.checkpoints, self.job.checkpoint
         if kind == "own":
-            return checkpoints.own(self.setting, self.uncalibrated.recipe(self.setting.horizon), self.job.method)
+            return checkpoints.own(self.setting, self.recipe, self.job.method)
         return checkpoints.base(self.setting) if kind == "base" else None
 
     @cached_property
     def backbone(self) -> Backbone:
-        options = self.job.spec.decoding
-        if self.checkpoint is not None:
-            return self.bench.load(self.checkpoint.path, self.job.spec.model, options.dtype, options.device)
-        if self.job.checkpoint == "base":
-            return self._given_model()
-        return self.bench.load(self.job.checkpoint, self.job.spec.model, options.dtype, options.device)
+        """The model, with an exit classifier if the method's recipe asks for one."""
+        options, given = self.job.spec.decoding, self.job.checkpoint
+        path = self.checkpoint.path if self.checkpoint else self.setting.model if given == "base" else given
+        backbone = self.bench.load(path, self.job.spec.model, options.dtype, options.device)
+        if self.recipe.get("classifier") and backbone.exit_classifier is None:
+            trained = self.bench.checkpoints.exit_classifier(self.setting, path, self.weights)
+            backbone.give_exit_classifier(trained)
+        return backbone
 
     @cached_property
     def method(self) -> Method:
         """The method with nothing left open: an early exit with a target has its threshold searched on validation."""
         method = self.uncalibrated
+        if self.job.tuned is not None:
+            check_weights(self.job.tuned, self.weights)
+            return method
         if self.job.target is None or not isinstance(method, EarlyExit) or method.search is None:
             return method
-        from .tuning import calibrate
+        from .tuning.calibrate import calibrate
 
         items = encode_split(
             self.task,
@@ -194,8 +206,6 @@ class QualityRun:
         """SHA-256 of the weights that decode."""
         if self.checkpoint is not None:
             return self.checkpoint.weights
-        from .training.store import weights_identity
-
         given = self.setting.model if self.job.checkpoint == "base" else self.job.checkpoint
         return weights_identity(given) or given
 

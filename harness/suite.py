@@ -57,11 +57,18 @@ class TimingSpec(_Strict):
 
 
 class MethodSpec(_Strict):
-    """A method with fixed parameters; one with parameters of its own may still be run at every target."""
+    """A method with fixed parameters; one with parameters of its own may still be run at every target.
+
+    `seeds_of` runs it once for each seed of a parameter: `{skip_seed: [0, 1, 2]}`. `tuned` is an artefact of
+    `skipbench tune` or `calibrate`; `transfer` lets its fractions serve another model than they were found on.
+    """
 
     name: str
     params: dict[str, Any] = {}
     targets: list[float] | None = None
+    seeds_of: dict[str, list[int]] = {}
+    tuned: str | None = None
+    transfer: bool = False
 
     @field_validator("targets")
     @classmethod
@@ -74,6 +81,14 @@ class MethodSpec(_Strict):
         if "target" in params:
             raise ValueError("a target speed-up is given under 'targets', not as a parameter")
         return params
+
+    @field_validator("seeds_of")
+    @classmethod
+    def _seeds_end_in_seed(cls, values: dict[str, list[int]]) -> dict[str, list[int]]:
+        for name, seeds in values.items():
+            if not name.endswith("seed") or not seeds or len(set(seeds)) != len(seeds):
+                raise ValueError("a parameter whose name ends in 'seed', with a list of different seeds")
+        return values
 
 
 class TaskSpec(_Strict):
@@ -199,13 +214,13 @@ def _find_task(entries: list[dict], name: str) -> dict:
 def _known(entry: dict, method: dict) -> dict:
     """A method named without parameters keeps those the suite gives it."""
     for own in entry.get("methods", []):
-        if isinstance(own, dict) and own.get("name") == method["name"] and not method["params"]:
+        if isinstance(own, dict) and {**own, "params": {}} == {**own, **method}:
             return own
     return method
 
 
 def parse_method(text: str) -> dict[str, Any]:
-    """`name` or `name:key=value:key=value` from the command line; values are read as YAML."""
+    """`name` or `name:key=value:key=value` from the command line; values are read as YAML. `tuned` is an artefact."""
     name, *pairs = text.split(":")
     params = {}
     for pair in pairs:
@@ -213,7 +228,8 @@ def parse_method(text: str) -> dict[str, Any]:
         if not equals or not key:
             raise UsageError(f"method {text!r}: parameters are written name:key=value, not {pair!r}")
         params[key.strip()] = yaml.safe_load(value)
-    return {"name": name.strip(), "params": params}
+    settings = {key: params.pop(key) for key in ("tuned", "transfer") if key in params}
+    return {"name": name.strip(), "params": params, **settings}
 
 
 def parse_target(text: str) -> float:

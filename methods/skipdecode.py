@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness import LayerSchedule, register_method
 from harness.errors import UsageError
 from harness.method import Lengths
+
+CANDIDATE_MARGIN = 0.03  # relative distance from the target within which a candidate is worth ranking
 
 
 @register_method("skipdecode")
@@ -37,6 +40,7 @@ class SkipDecode(LayerSchedule):
     horizon: int = 512
 
     speed_parameters: ClassVar = ("min_layers", "max_layers", "skip_layers")
+    tuned_counts: ClassVar = ("min_layers", "max_layers")  # counts of layers that `tune` chooses
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,10 +71,33 @@ class SkipDecode(LayerSchedule):
         if parameters.get("schedule") == "ramp":
             raise UsageError("skipdecode: schedule='ramp' takes skip_layers, not a target speed-up")
         if lengths is not None:
-            parameters.setdefault("prompt_size", lengths.prompt)
-            parameters.setdefault("max_length", parameters["prompt_size"] + lengths.output)
+            parameters = cls.with_lengths(parameters, lengths)
         pairs = candidates(num_layers, target, parameters)
         return cls(num_layers, **{**parameters, "min_layers": pairs[0][0], "max_layers": pairs[0][1]})
+
+    @staticmethod
+    def with_lengths(parameters: dict, lengths: Lengths) -> dict:
+        """The parameters with P and M, where they are not given, from the training lengths."""
+        prompt = parameters.get("prompt_size", lengths.prompt)
+        return {"prompt_size": prompt, "max_length": prompt + lengths.output, **parameters}
+
+    @classmethod
+    def tuning_candidates(cls, num_layers: int, target: float, lengths: Lengths, **parameters) -> list[SkipDecode]:
+        """Every (min, max) whose speed-up over the training outputs is within 3 % of the target, nearest first.
+
+        The speed-up is the expected ratio of sums: a layer run counts as often as training outputs reach its step. If
+        fewer than three come that near, the nearest three.
+        """
+        parameters = cls.with_lengths(parameters, lengths)
+        methods = [
+            cls(num_layers, **{**parameters, "min_layers": low, "max_layers": high})
+            for low in range(max(1, parameters.get("warmup", 1)), num_layers + 1)
+            for high in range(low, num_layers + 1)
+        ]
+        errors = [abs(expected_speedup(method, lengths) / target - 1) for method in methods]
+        order = sorted(range(len(methods)), key=errors.__getitem__)
+        near = sum(error <= CANDIDATE_MARGIN for error in errors)
+        return [methods[i] for i in order[: max(near, 3)]]
 
     def budget(self, step: int) -> int:
         """Layers run at decode step `step`."""
@@ -96,6 +123,17 @@ class SkipDecode(LayerSchedule):
         count, in_the_end = step - 1, self.skip_layers
         skipped = min(in_the_end, -(-count * (in_the_end - 1) // self.horizon) + 1)
         return [0, *range(1 + skipped, self.num_layers)]
+
+
+def expected_speedup(method: SkipDecode, lengths: Lengths) -> float:
+    """Layers of the full model over layers run, as a ratio of sums over the training outputs' decode steps."""
+    reached = Counter(length - 1 for length in lengths.outputs or (lengths.output,))  # decode steps: outputs
+    steps = sum(count * outputs for count, outputs in reached.items())
+    ran, alive = 0, sum(reached.values())
+    for step in range(1, max(reached) + 1):
+        alive -= reached[step - 1]
+        ran += alive * method.budget(step)
+    return method.num_layers * steps / ran if ran else 1.0
 
 
 def candidates(num_layers: int, target: float, parameters: dict) -> list[tuple[int, int]]:

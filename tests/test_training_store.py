@@ -9,7 +9,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from harness import load_method, load_task
 from harness.errors import UsageError
 from harness.training import Checkpoints, Recipe, store
-from harness.training.store import Setting, weights_hash
+from harness.training.setting import Setting
+from harness.training.weights import weights_hash
 
 
 def _setting(**changes):

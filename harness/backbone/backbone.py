@@ -156,6 +156,10 @@ class Backbone:
             )
         return self.exit_classifier
 
+    def give_exit_classifier(self, classifier: Tensor) -> None:
+        """Take a classifier [width + 1] that was trained after the model was loaded."""
+        self.exit_classifier = self._checked_classifier(classifier)
+
     def _checked_classifier(self, classifier: Tensor | None) -> Tensor | None:
         if classifier is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from torch import Tensor
@@ -12,10 +13,12 @@ FILE_NAME = "exit_classifier.safetensors"
 
 
 def save_exit_classifier(classifier: Tensor, folder: str | Path) -> None:
-    """Write a classifier [width + 1] into a checkpoint folder."""
+    """Write a classifier [width + 1] into a checkpoint folder, whole or not at all."""
     from safetensors.torch import save_file
 
-    save_file({"classifier": classifier.detach().float().cpu().contiguous()}, Path(folder) / FILE_NAME)
+    part = Path(folder) / f".{FILE_NAME}.{os.getpid()}"
+    save_file({"classifier": classifier.detach().float().cpu().contiguous()}, part)
+    part.replace(Path(folder) / FILE_NAME)
 
 
 def read_exit_classifier(folder: str | Path) -> Tensor | None:

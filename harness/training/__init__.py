@@ -5,6 +5,8 @@ recipe, for the same steps, batches and learning rates as every other method's, 
 """
 
 from .recipe import TRAINING_VERSION, Recipe
-from .store import Checkpoint, Checkpoints
+from .setting import Checkpoint, Setting
+from .store import Checkpoints
+from .weights import weights_identity
 
-__all__ = ["TRAINING_VERSION", "Checkpoint", "Checkpoints", "Recipe"]
+__all__ = ["TRAINING_VERSION", "Checkpoint", "Checkpoints", "Recipe", "Setting", "weights_identity"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ..backbone import Backbone, masked_forward
-from .batches import Batch
+from .batches import Batch, Pair, batch_plan, collate
+from .recipe import Recipe
 
 LEARNING_RATE = 0.02
 
@@ -37,6 +38,13 @@ def train_exit_classifier(backbone: Backbone, batches: Iterable[Batch]) -> Tenso
         raise ValueError("an exit classifier needs at least one batch")
     weights, bias = classifier.detach()[:-1] / spread, classifier.detach()[-1]
     return torch.cat((weights, (bias - weights @ mean)[None])).cpu()
+
+
+def fit_exit_classifier(backbone: Backbone, pairs: Sequence[Pair], recipe: Recipe, seed: int) -> Tensor:
+    """The classifier [width + 1] of a checkpoint: as many batches, in the same order, as its fine-tuning had."""
+    plan = batch_plan(pairs, recipe.batch_size, recipe.steps, seed)
+    batches = (collate([pairs[i] for i in places], backbone.pad_id) for places in plan)
+    return train_exit_classifier(backbone, (batch.to(backbone.device) for batch in batches))
 
 
 @torch.no_grad()

@@ -7,61 +7,24 @@ the weights. The tokenizer and the lengths of a task's training examples have a 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from ..errors import UsageError
 from ..method import Lengths
 from ..task import Task, output_text
 from .recipe import Recipe, key_of
+from .setting import Checkpoint, Setting
+from .weights import weights_hash, weights_identity
 
 ENVIRONMENT_VARIABLE = "SKIPBENCH_CHECKPOINTS"
 
 # announce(title) -> progress callback of the training loop, or None
 Announce = Callable[[str], Callable | None]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a base model is made of. `model` is a built-in name, or a hub name or folder that brings its own weights."""
-
-    model: str
-    task: Task
-    seed: int
-    base: Recipe
-    own: Recipe
-    vocab_size: int
-    max_prompt_tokens: int
-    max_output_tokens: int
-    max_positions: int = 1024
-
-    @property
-    def builtin(self) -> bool:
-        from ..backbone.builtin import BUILTIN
-
-        return self.model in BUILTIN
-
-    @property
-    def horizon(self) -> int:
-        """Decode steps of the longest training output."""
-        return self.max_output_tokens - 1
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Weights in a folder; `weights` is their SHA-256, `training` what `training.json` says."""
-
-    path: str
-    key: str
-    weights: str
-    training: dict
 
 
 class Checkpoints:
@@ -99,7 +62,8 @@ class Checkpoints:
         )
 
     def own_key(self, setting: Setting, objective: dict) -> str:
-        """Key of the base trained on under an objective."""
+        """Key of the base trained on under an objective; a classifier is trained afterwards and changes no weight."""
+        objective = {name: value for name, value in objective.items() if name != "classifier"}
         return key_of(
             kind="own",
             base=self.base_key(setting),
@@ -143,13 +107,22 @@ class Checkpoints:
             self._train(setting, key, label, setting.own, objective, backbone)
         return self._read(key)
 
-    def backbone(self, checkpoint: Checkpoint, name: str, dtype: str, device: str):
-        """A checkpoint's model, ready to decode."""
-        from ..backbone import Backbone
+    def exit_classifier(self, setting: Setting, name: str, weights: str):
+        """CALM's classifier [width + 1] of a checkpoint, trained on the task if it is not there.
 
-        backbone = Backbone.load(checkpoint.path, dtype, device)
-        backbone.name = name
-        return backbone
+        It is kept beside the weights; of a folder that is not ours, under a key of its own.
+        """
+        from ..backbone.classifier import read_exit_classifier, save_exit_classifier
+
+        folder = Path(name)
+        if folder.parent != self.root:
+            parts = {"weights": weights, "text": self.text_key(setting), "recipe": setting.own, "seed": setting.seed}
+            folder = self.root / key_of(kind="exit_classifier", **parts)
+        if (found := read_exit_classifier(folder)) is None:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_exit_classifier(self._train_classifier(setting, name), folder)
+            found = read_exit_classifier(folder)
+        return found
 
     # -- making -----------------------------------------------------------------------------------------------------
 
@@ -190,6 +163,13 @@ class Checkpoints:
             }
             (folder / "training.json").write_text(json.dumps(facts, indent=1))
         state_file.unlink(missing_ok=True)
+
+    def _train_classifier(self, setting: Setting, name: str):
+        from .classifier import fit_exit_classifier
+
+        backbone = self._load(name)
+        pairs = self._training_pairs(setting, backbone.require_tokenizer())
+        return fit_exit_classifier(backbone, pairs, setting.own, setting.seed)
 
     def _training_pairs(self, setting: Setting, tokenizer) -> list:
         from .batches import encode_pairs
@@ -246,23 +226,6 @@ class Checkpoints:
                 part.replace(self.root / key)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-
-
-def weights_hash(folder: Path) -> str:
-    """SHA-256 over the weight files of a checkpoint folder."""
-    digest = hashlib.sha256()
-    for file in sorted(f for f in Path(folder).iterdir() if f.suffix in (".safetensors", ".bin", ".gguf")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-@cache
-def weights_identity(name: str) -> str | None:
-    """SHA-256 of the weights behind a folder or file name; None for any other name, which stands for itself."""
-    path = Path(name)
-    if path.is_dir():
-        return weights_hash(path)
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
 
 
 def _full_objective(setting: Setting) -> dict:
