@@ -81,6 +81,59 @@ def validate(
         raise typer.Exit(1)
 
 
+# what the commands that choose on validation examples share; `--target 2 3 4` leaves 3 and 4 as further arguments
+More = Annotated[list[str] | None, typer.Argument(help="Further target speed-ups.", metavar="[TARGET]...")]
+Targets = Annotated[list[str] | None, typer.Option(help="Target speed-ups, such as 2 3 4.")]
+Model = Annotated[str | None, typer.Option(help="A built-in model, a folder, a GGUF file or a hub name.")]
+Settings = Annotated[str, typer.Option("--suite", help="The suite whose model, training and decoding settings hold.")]
+Data = Annotated[str | None, typer.Option(help="Folder or file with the tasks' data, or `stand-in`.")]
+OutFile = Annotated[Path | None, typer.Option(help="The artefact to write.")]
+
+
+@app.command()
+def tune(
+    method: Annotated[str, typer.Argument(help="A method with open counts of layers: skipdecode, or name:key=value.")],
+    more: More = None,
+    task: Annotated[str, typer.Option(help="The task whose validation examples decide.")] = "e2e",
+    target: Targets = None,
+    model: Model = None,
+    suite: Settings = "quick",
+    plugin: Plugins = None,
+    data: Data = None,
+    out: OutFile = None,
+) -> None:
+    """Find a schedule's layers for target speed-ups on validation examples, as fractions that serve other tasks too."""
+    from .tune import tune as find
+
+    targets = [*(target or []), *(more or [])]
+    print(find(method, task, targets, suite=suite, model=model, data=data, plugin=plugin, out=out, quiet=False))
+
+
+@app.command()
+def calibrate(
+    method: Annotated[str, typer.Argument(help="An early exit: calm, or name:key=value.")],
+    more: More = None,
+    task: Annotated[str, typer.Option(help="The task whose validation examples decide.")] = "e2e",
+    target: Targets = None,
+    guarantee: Annotated[str | None, typer.Option(help="Instead of targets: textual or risk consistency.")] = None,
+    delta: Annotated[float, typer.Option(help="The loss that is promised.")] = 0.1,
+    epsilon: Annotated[float, typer.Option(help="The probability that the promise fails.")] = 0.05,
+    examples: Annotated[int | None, typer.Option(help="Validation examples; default the suite's.", min=1)] = None,
+    checkpoint: Annotated[str, typer.Option(help="own, base or a folder.")] = "own",
+    model: Model = None,
+    suite: Settings = "quick",
+    plugin: Plugins = None,
+    data: Data = None,
+    out: OutFile = None,
+) -> None:
+    """Choose an early exit's threshold on validation examples: for target speed-ups, or by Learn then Test."""
+    from .calibration import calibrate as choose
+
+    promise = {"guarantee": guarantee, "delta": delta, "epsilon": epsilon, "examples": examples}
+    common = {"suite": suite, "model": model, "data": data, "plugin": plugin, "out": out, "quiet": False}
+    print(choose(method, task, [*(target or []), *(more or [])], checkpoint=checkpoint, **promise, **common))
+
+
 @app.command()
 def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
     """Make results.csv, tables and plots of a results folder anew where something changed."""

@@ -16,6 +16,8 @@ from .tuning.artefact import check_use, load_artefact, parameters_for
 
 # Raised by hand when the same job may decode other tokens or record other traces.
 ENGINE_VERSION = 1
+# Raised by hand when the search for a threshold may find another one.
+CALIBRATION_VERSION = 1
 
 
 @lru_cache(maxsize=32)
@@ -49,7 +51,7 @@ def run_id(job: QualityJob) -> str:
         "model": [job.spec.model, weights_identity(job.spec.model), weights_identity(job.checkpoint)],
         "checkpoint": [job.checkpoint, job.spec.training.model_dump(), job.seed],
         "method": [job.method, dict(job.params), job.target, source_hash(METHODS.load(job.method))],
-        "calibration": job.spec.calibration_examples,
+        "calibration": _calibration(job),
         "decoding": job.spec.decoding.model_dump(),
         "limits": [task.max_prompt_tokens, task.max_output_tokens],
     }
@@ -58,6 +60,12 @@ def run_id(job: QualityJob) -> str:
     speed = f"{job.target:g}x" if job.target is not None else ""
     names = (task.label, job.spec.model, job.method, speed, job.checkpoint, f"s{job.seed}")
     return f"{_slug(names)}-{digest(content)[:12]}"
+
+
+def _calibration(job: QualityJob):
+    searched = job.target is not None and getattr(METHODS.load(job.method), "search", None) is not None
+    examples = job.spec.calibration_examples
+    return [CALIBRATION_VERSION, examples] if searched else examples
 
 
 def floor_id(job: FloorJob) -> str:

@@ -41,6 +41,13 @@ def batches_of(items: Sequence[Item], size: int) -> list[Sequence[Item]]:
     return [items[i : i + size] for i in range(0, len(items), size)]
 
 
+def spread(items: Sequence[Item], count: int) -> list[Item]:
+    """At most `count` of the items, evenly spaced, so that short and long prompts have their share."""
+    if count >= len(items):
+        return list(items)
+    return [items[i * len(items) // count] for i in range(count)]
+
+
 def padded(items: Sequence[Item], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Left-padded ids and mask [batch, tokens]."""
     width = max(len(item.prompt.ids) for item in items)
@@ -66,19 +73,25 @@ def decode_split(
     done = run.done_ids()
     for number, batch in enumerate(batches_of(items, options.batch_size)):
         if batch[0].example.id not in done:
-            ids, mask = padded(batch, backbone.pad_id)
-            out = decode(
-                backbone,
-                method,
-                ids,
-                mask,
-                max_new_tokens,
-                temperature=options.temperature,
-                top_p=options.top_p,
-                seed=[_row_seed(seed, item.example.id) for item in batch],
-            )
-            run.append(list(_records(batch, number, out, backbone)))
+            run.append(decode_batch(backbone, method, batch, number, options, max_new_tokens, seed))
         advance(min((number + 1) * options.batch_size, len(items)), len(items))
+
+
+def decode_batch(
+    backbone: Backbone,
+    method: Method,
+    batch: Sequence[Item],
+    number: int,
+    options: DecodingSpec,
+    max_new_tokens: int,
+    seed: int,
+) -> list[dict]:
+    """The records of one batch, decoded."""
+    ids, mask = padded(batch, backbone.pad_id)
+    seeds = [_row_seed(seed, item.example.id) for item in batch]
+    sampling = {"temperature": options.temperature, "top_p": options.top_p, "seed": seeds}
+    out = decode(backbone, method, ids, mask, max_new_tokens, **sampling)
+    return list(_records(batch, number, out, backbone))
 
 
 def _row_seed(seed: int, example_id: str) -> int:
@@ -177,8 +190,13 @@ def teacher_forced_split(
     backbone: Backbone, method: Method, items: Sequence[Item], max_new_tokens: int, batch_size: int
 ) -> TeacherForced:
     """Teacher-forced scores of each example's first reference."""
-    pairs = [
+    pairs = reference_pairs(backbone, items, max_new_tokens)
+    return teacher_forced(backbone, method, pairs, max_new_tokens, batch_size)
+
+
+def reference_pairs(backbone: Backbone, items: Sequence[Item], max_new_tokens: int) -> list[Pair]:
+    """Each example's prompt with its first reference."""
+    return [
         Pair(item.prompt.ids, encode_output(item.example.references[0], backbone.tokenizer)[:max_new_tokens])
         for item in items
     ]
-    return teacher_forced(backbone, method, pairs, max_new_tokens, batch_size)

@@ -12,7 +12,17 @@ from .decoding.sampling import Sampling
 from .identity import artefact_parameters, floor_id, run_id, task_of
 from .jobs import FloorJob, QualityJob
 from .method import EarlyExit, LayerSchedule, Method, load_method
-from .quality import batches_of, decode_split, encode_split, padded, score_floor, score_run, teacher_forced_split
+from .quality import (
+    Item,
+    batches_of,
+    decode_split,
+    encode_split,
+    padded,
+    score_floor,
+    score_run,
+    spread,
+    teacher_forced_split,
+)
 from .results import Store
 from .task import Task
 from .training import Checkpoint, Checkpoints, Recipe, Setting, weights_identity
@@ -26,7 +36,7 @@ Tick = Callable[[int, int], None]
 class Workbench:
     """What jobs share: the open store, the checkpoints, and whoever watches."""
 
-    store: Store
+    store: Store | None  # None where nothing is recorded
     checkpoints: Checkpoints
     start: Callable[[str], Tick] = lambda title: lambda done, total: None
     say: Callable[[str], None] = lambda text: None
@@ -138,17 +148,16 @@ class QualityRun:
             return method
         from .tuning.calibrate import calibrate
 
-        items = encode_split(
-            self.task,
-            "validation",
-            self.job.spec.calibration_examples,
-            self.backbone.require_tokenizer(),
-            self.max_prompt_tokens,
-        )
+        items = self.validation_items(self.job.spec.calibration_examples)
         batches = [padded(b, self.backbone.pad_id) for b in batches_of(items, self.job.spec.decoding.batch_size)]
         found = calibrate(self.backbone, method, batches, self.job.target, self.max_new_tokens)
         self.bench.say(f"{self.job.label}: {found.method.variant} gives {found.speedup:.2f}x on validation")
         return found.method
+
+    def validation_items(self, count: int) -> list[Item]:
+        """`count` validation examples, evenly spaced over the lengths of their prompts."""
+        tokenizer = self.backbone.require_tokenizer()
+        return spread(encode_split(self.task, "validation", None, tokenizer, self.max_prompt_tokens), count)
 
     def run(self) -> None:
         """Decode, score, record."""

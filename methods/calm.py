@@ -50,6 +50,11 @@ class Calm(EarlyExit):
     def recipe(self, horizon: int) -> dict:
         return {**super().recipe(horizon), **({"classifier": True} if self.confidence == "classifier" else {})}
 
+    @staticmethod
+    def never_exits(num_layers: int) -> dict:
+        """Parameters under which it is the full model: what is left if no threshold keeps a promise."""
+        return {"threshold": 1.0, "min_exit_layer": num_layers}
+
     @property
     def kv_policy(self) -> str:
         return self.kv
