@@ -43,7 +43,7 @@ def calibrate(
         spec = spec.model_copy(update={"calibration_examples": examples})
     with Reporter(quiet) as reporter:
         bench = bench_for(reporter)
-        run = QualityRun(job_for(found, spec, 0, None, checkpoint), bench)
+        run = QualityRun(job_for(found, spec, None, checkpoint), bench)
         if guarantee is None:
             entries = [_for_target(run, bench, target) for target in spec.targets]
         else:

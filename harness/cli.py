@@ -135,6 +135,29 @@ def calibrate(
 
 
 @app.command()
+def diagnose(
+    task: Annotated[str, typer.Option(help="The task to look at.")] = "e2e",
+    method: Names = None,
+    target: Annotated[list[str] | None, typer.Option(help="Target speed-ups, such as 2 or 4x.")] = None,
+    checkpoint: Annotated[str, typer.Option(help="own, base or a folder.")] = "own",
+    model: Model = None,
+    suite: Settings = "quick",
+    plugin: Plugins = None,
+    data: Data = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the CSV and the plot.")] = None,
+) -> None:
+    """Loss and accuracy by output position, and how early each layer agrees with the last."""
+    from .diagnosis import diagnose as look
+    from .reporting.positions import table_text
+
+    common = {"suite": suite, "model": model, "data": data, "plugin": plugin, "out": out, "quiet": False}
+    found, paths = look(task, method=method, targets=target or [], checkpoint=checkpoint, **common)
+    print(table_text(found))
+    for path in paths:
+        print(path)
+
+
+@app.command()
 def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
     """Make results.csv, tables and plots of a results folder anew where something changed."""
     from .reporting import build_report

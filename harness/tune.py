@@ -45,8 +45,8 @@ def tune(
         raise UsageError(f"method {cls.name!r} has nothing to tune: it brings no tuning_candidates and tuned_counts")
     with Reporter(quiet) as reporter:
         bench = bench_for(reporter)
-        entries = [_entry(QualityRun(job_for(found, spec, 0, t, "base"), bench), cls) for t in spec.targets]
-        base = QualityRun(job_for(found, spec, 0, spec.targets[0], "base"), bench)
+        entries = [_entry(QualityRun(job_for(found, spec, t, "base"), bench), cls) for t in spec.targets]
+        base = QualityRun(job_for(found, spec, spec.targets[0], "base"), bench)
         artefact = make_artefact("tuned", base, entries)
     return artefact.save(out or default_path(artefact))
 

@@ -16,15 +16,24 @@ from .reporting.points import slug
 from .results.encoding import digest
 from .runner import QualityRun, Workbench
 from .scoring import score
+from .suite import Suite, TaskSpec
 from .training import Checkpoints
 from .tuning.artefact import Artefact
 
 
-def prepared(method: str | Sequence[str], task: str, suite: str, **overrides: Any) -> tuple[str | None, Any]:
-    """(data, task entry) of a suite narrowed to one task and to methods written `name` or `name:key=value`."""
-    narrowed = prepare(suite, method=method, task=task, **overrides)
+def prepared_suite(task: str, suite: str, **overrides: Any) -> Suite:
+    """A suite narrowed to one task; overrides as for `run`, empty ones count as none."""
+    narrowed = prepare(suite, task=task, **{key: value or None for key, value in overrides.items()})
     if len(narrowed.tasks) != 1:
         raise UsageError(f"give one task, not {task!r}")
+    return narrowed
+
+
+def prepared(method: str, task: str, suite: str, **overrides: Any) -> tuple[str | None, TaskSpec]:
+    """(data, task entry) of a suite narrowed to one task and one method, written `name` or `name:key=value`."""
+    narrowed = prepared_suite(task, suite, method=method, **overrides)
+    if len(narrowed.tasks[0].methods) != 1:
+        raise UsageError(f"give one method, not {method!r}")
     return narrowed.data, narrowed.tasks[0]
 
 
@@ -33,9 +42,9 @@ def bench_for(reporter: Reporter) -> Workbench:
     return Workbench(None, Checkpoints(announce=reporter.training), reporter.start, reporter.say)
 
 
-def job_for(data: str | None, spec, number: int = 0, target: float | None = None, checkpoint: str = "own"):
-    """The quality job of a task entry's method `number`, on the validation split."""
-    method = spec.methods[number]
+def job_for(data: str | None, spec: TaskSpec, target: float | None, checkpoint: str) -> QualityJob:
+    """The quality job of a task entry's first method, on the validation split."""
+    method = spec.methods[0]
     spec = spec.model_copy(update={"split": "validation"})
     params = tuple(sorted(method.params.items()))
     return QualityJob("", data, spec, method.name, params, target, checkpoint, spec.seeds[0])

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..backbone import Backbone, gates
+from ..backbone import Backbone, gates, masked_forward
 from ..backbone.masked import causal_mask, row_positions
+from ..decoding.states import ExitState
 from ..method import EarlyExit, LayerSchedule, Method
 from ..training.batches import Batch, Pair, collate
 from ..training.objectives import plan_logits
@@ -34,10 +35,20 @@ class TeacherForced:
         """Share of tokens predicted right, in per cent."""
         return 100 * float(self.correct.double().mean())
 
+    def counts(self) -> list[int]:
+        """Output tokens at output position 1, 2, …"""
+        return torch.bincount(self.places).tolist()
+
     def loss_by_position(self) -> list[float]:
         """Mean loss at output position 1, 2, …"""
-        count = torch.bincount(self.places)
-        return (torch.bincount(self.places, weights=self.losses) / count).tolist()
+        return self._by_position(self.losses)
+
+    def accuracy_by_position(self) -> list[float]:
+        """Share of tokens predicted right, in per cent, at output position 1, 2, …"""
+        return [100 * share for share in self._by_position(self.correct.double())]
+
+    def _by_position(self, values: Tensor) -> list[float]:
+        return (torch.bincount(self.places, weights=values) / torch.bincount(self.places)).tolist()
 
 
 def teacher_forced(
@@ -58,7 +69,8 @@ def method_logits(backbone: Backbone, method: Method, batch: Batch, max_steps: i
     """Logits [output tokens, vocabulary] of a batch when each position runs what the method says."""
     if isinstance(method, LayerSchedule):
         return plan_logits(backbone, LayerSchedule.recipe(method, batch.decode_steps), batch)
-    return _exit_logits(backbone, method, batch, max_steps)
+    exits = _hindsight_logits if method.kv_policy == "oracle" else _exit_logits
+    return exits(backbone, method, batch, max_steps)
 
 
 def _exit_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps: int) -> Tensor:
@@ -70,7 +82,7 @@ def _exit_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps:
         out = torch.where(left.unsqueeze(-1), hidden, call(hidden, attention_mask=mask))
         for step in range(1, batch.decode_steps + 1) if index < backbone.num_layers - 1 else ():
             column = batch.prompt_columns + step - 1
-            state = _State(backbone, out[:, column], hidden[:, column], step, max_steps)
+            state = ExitState(backbone, out[:, column], hidden[:, column], step, max_steps)
             left[:, column] |= method.should_exit(index, state)
         return out
 
@@ -79,15 +91,20 @@ def _exit_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps:
     return backbone.head(hidden.flatten(0, 1)[batch.predicting])
 
 
-@dataclass
-class _State:
-    """What an exit rule sees of one output position of a batch."""
-
-    backbone: Backbone
-    hidden: Tensor
-    previous: Tensor
-    step: int
-    max_steps: int
-
-    def logits(self) -> Tensor:
-        return self.backbone.exit_head(self.hidden)
+def _hindsight_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps: int) -> Tensor:
+    """Every layer runs on the true states; only what each position predicts comes from its exit."""
+    states: list[tuple[Tensor, Tensor]] = []  # before and after each layer
+    everywhere = [batch.columns] * backbone.num_layers
+    keep = lambda _, before, after: states.append((before, after))  # noqa: E731
+    masked_forward(backbone, batch.input_ids, batch.attention_mask, everywhere, keep)
+    last = states[-1][1]
+    exits = last.clone()
+    for step in range(1, batch.decode_steps + 1):
+        column = batch.prompt_columns + step - 1
+        left = torch.zeros(len(last), dtype=torch.bool, device=last.device)
+        for layer, (before, after) in enumerate(states[:-1]):
+            state = ExitState(backbone, after[:, column], before[:, column], step, max_steps, last[:, column])
+            leaving = method.should_exit(layer, state) & ~left
+            exits[leaving, column] = after[leaving, column]
+            left |= leaving
+    return backbone.exit_head(exits.flatten(0, 1)[batch.predicting])
