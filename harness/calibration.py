@@ -19,7 +19,16 @@ from .registry import METHODS
 from .runner import QualityRun, Workbench
 from .tuning.calibrate import calibrate as search_threshold
 from .tuning.learn_then_test import candidate_values, learn_then_test
-from .validation import Decoded, bench_for, decode_items, default_path, job_for, make_artefact, prepared, score_items
+from .validation_split import (
+    Decoded,
+    bench_for,
+    decode_items,
+    default_path,
+    job_for,
+    make_artefact,
+    prepared,
+    score_items,
+)
 
 METRIC = "rougeL"  # per example and bounded: similarity of two outputs, and quality against the references
 CONSISTENCIES = ("textual", "risk")
@@ -112,8 +121,8 @@ def _loss(run: QualityRun, items, guarantee: str) -> Callable[[Decoded], np.ndar
     full = decode_items(run, load_method("full", run.num_layers), items).outputs
     if guarantee == "textual":
         return lambda decoded: dissimilarity(decoded.outputs, full, run.task.language)
-    best = np.array(score_items(run, full, items, METRIC, per_example=True))
-    return lambda decoded: lost(best, np.array(score_items(run, decoded.outputs, items, METRIC, per_example=True)))
+    best = score_items(run, full, items, METRIC, per_example=True)
+    return lambda decoded: lost(best, score_items(run, decoded.outputs, items, METRIC, per_example=True))
 
 
 def dissimilarity(outputs: Sequence[str], full: Sequence[str], language: str) -> np.ndarray:
@@ -125,9 +134,9 @@ def dissimilarity(outputs: Sequence[str], full: Sequence[str], language: str) ->
     return np.where(same, 0.0, 1 - np.array(similar) / 100)
 
 
-def lost(full: np.ndarray, early: np.ndarray) -> np.ndarray:
+def lost(full: Sequence[float], early: Sequence[float]) -> np.ndarray:
     """max(0, R_early - R_full) with R = 1 - metric / 100."""
-    return np.maximum(full - early, 0) / 100
+    return np.maximum(np.subtract(full, early), 0) / 100
 
 
 def _full_depth(run: QualityRun, guarantee: str, delta: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from .runner import QualityRun, model_facts
 from .suite import Suite
 from .tuning.agreement import layer_agreement
 from .tuning.teacher import teacher_forced
-from .validation import bench_for, prepared_suite
+from .validation_split import bench_for, prepared_suite
 
 EXAMPLES = 200
 

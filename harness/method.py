@@ -69,7 +69,11 @@ class Method:
 
 @dataclass(frozen=True)
 class LayerSchedule(Method):
-    """A method whose layers depend on the decode step alone, so every row of a batch runs the same ones."""
+    """A method whose layers depend on the decode step alone, so every row of a batch runs the same ones.
+
+    Optional: `with_lengths(parameters, lengths)` fills in a horizon from the training lengths; `tuned_counts` (counts
+    of layers) and `tuning_candidates(num_layers, target, lengths, **parameters)` let `skipbench tune` choose.
+    """
 
     def layers(self, step: int) -> Sequence[int]:
         """Indices (0-based) of the layers that run at decode step `step`, counted from 1."""

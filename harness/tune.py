@@ -14,7 +14,7 @@ from .quality import reference_pairs
 from .registry import METHODS
 from .runner import QualityRun
 from .tuning.search import Finalist, Ranked, rank, winner
-from .validation import (
+from .validation_split import (
     bench_for,
     decode_items,
     default_path,

@@ -94,7 +94,8 @@ class SkipDecode(LayerSchedule):
             for low in range(max(1, parameters.get("warmup", 1)), num_layers + 1)
             for high in range(low, num_layers + 1)
         ]
-        errors = [abs(expected_speedup(method, lengths) / target - 1) for method in methods]
+        outputs = reaching(lengths)
+        errors = [abs(expected_speedup(method, outputs) / target - 1) for method in methods]
         order = sorted(range(len(methods)), key=errors.__getitem__)
         near = sum(error <= CANDIDATE_MARGIN for error in errors)
         return [methods[i] for i in order[: max(near, 3)]]
@@ -125,15 +126,19 @@ class SkipDecode(LayerSchedule):
         return [0, *range(1 + skipped, self.num_layers)]
 
 
-def expected_speedup(method: SkipDecode, lengths: Lengths) -> float:
-    """Layers of the full model over layers run, as a ratio of sums over the training outputs' decode steps."""
-    reached = Counter(length - 1 for length in lengths.outputs or (lengths.output,))  # decode steps: outputs
-    steps = sum(count * outputs for count, outputs in reached.items())
-    ran, alive = 0, sum(reached.values())
-    for step in range(1, max(reached) + 1):
-        alive -= reached[step - 1]
-        ran += alive * method.budget(step)
-    return method.num_layers * steps / ran if ran else 1.0
+def reaching(lengths: Lengths) -> list[int]:
+    """How many training outputs have a decode step 1, 2, …"""
+    ends = Counter(length - 1 for length in lengths.outputs or (lengths.output,))
+    alive = [ends.total()]
+    for step in range(max(ends)):
+        alive.append(alive[-1] - ends[step])
+    return alive[1:]
+
+
+def expected_speedup(method: SkipDecode, outputs: list[int]) -> float:
+    """Layers of the full model over layers run, as a ratio of sums over `outputs` that have step 1, 2, …"""
+    ran = sum(count * method.budget(step) for step, count in enumerate(outputs, start=1))
+    return method.num_layers * sum(outputs) / ran if ran else 1.0
 
 
 def candidates(num_layers: int, target: float, parameters: dict) -> list[tuple[int, int]]:

@@ -24,7 +24,9 @@ CALIBRATED = dataclasses.replace(
 
 
 def use(artefact, **other):
-    check_use("a.json", artefact, **{"method": artefact.method, "model": "big", "num_layers": 32, "task": TASK, **other})
+    check_use(
+        "a.json", artefact, **{"method": artefact.method, "model": "big", "num_layers": 32, "task": TASK, **other}
+    )
 
 
 def test_what_is_saved_is_loaded_and_holds_no_date(tmp_path):
@@ -90,7 +92,9 @@ def test_thresholds_belong_to_the_weights_they_were_found_on(tmp_path):
         check_weights(CALIBRATED.save(tmp_path / "c.json"), "b" * 64)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"schema": 1, "kind": "other"}', '{"schema": 1, "kind": "tuned"}'])
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", '{"schema": 1, "kind": "other"}', '{"schema": 1, "kind": "tuned"}']
+)
 def test_other_files_are_no_artefacts(tmp_path, content):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(UsageError, match="is no artefact"):

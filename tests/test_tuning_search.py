@@ -8,6 +8,7 @@ from harness import load_method
 from harness.method import Lengths
 from harness.registry import METHODS
 from harness.tuning.search import Finalist, winner
+from methods.skipdecode import expected_speedup, reaching
 
 SKIPDECODE = METHODS.load("skipdecode")
 LENGTHS = Lengths(20, 30, tuple(range(10, 61)))  # outputs longer and shorter than the horizon
@@ -29,6 +30,12 @@ def test_candidates_meet_the_target_over_the_training_outputs(num_layers, target
     assert errors == sorted(errors)
     assert all(error <= 0.03 for error in errors[3:]) and errors[0] <= 0.03
     assert all(m.prompt_size == 20 and m.max_length == 50 for m in found)
+
+
+def test_steps_reached_are_counted():
+    assert reaching(Lengths(5, 3, (1, 3, 3, 4))) == [3, 3, 1]
+    method = load_method("skipdecode", 12, min_layers=4, max_layers=8)
+    assert expected_speedup(method, reaching(LENGTHS)) == pytest.approx(speedup_by_running(method, LENGTHS))
 
 
 def test_candidates_keep_what_is_fixed():

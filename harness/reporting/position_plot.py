@@ -30,7 +30,7 @@ def save_plot(found: Diagnosis, folder: Path, name: str) -> list[Path]:
             axis.set_visible(False)
         style.axes_legend(fig, axes[:1])
         if maps:
-            _colour_bar(fig, rest[0], image)
+            _colour_bar(fig, rest[min(len(maps), 2) - 1], image)
         _heading(fig, found.config)
         return style.save(fig, folder, name)
 
@@ -70,11 +70,11 @@ def _map(axis, curves: Sequence[Curve], shown: int, method: str):
 
 
 def _colour_bar(fig: Figure, axis, image) -> None:
-    """Right of the maps, below the legend, in the room that the legend made, or more."""
+    """Right of the first row's last map: in the room that the legend made, or more."""
     room = (1 - fig.subplotpars.right) * fig.get_figwidth()
     style.widen(fig, max(0.0, 1.1 - room))
     box, wide = axis.get_position(), fig.get_figwidth()
-    place = fig.add_axes((fig.subplotpars.right + 0.35 / wide, box.y0, 0.14 / wide, box.height))
+    place = fig.add_axes((box.x1 + 0.25 / wide, box.y0, 0.14 / wide, box.height))
     fig.colorbar(image, cax=place, label="same arg-max (%)")
 
 
