@@ -7,6 +7,8 @@ import importlib
 _PUBLIC = {
     "Backbone": "backbone",
     "LayerSchedule": "method",
+    "Lengths": "method",
+    "MissingKV": "backbone",
     "EarlyExit": "method",
     "Speculative": "method",
     "load_method": "method",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from .backbone import Backbone
+from .backbone.builtin import BUILTIN, POSITIONS
 from .decoding.sampling import Sampling
 from .identity import artefact_parameters, floor_id, run_id, task_of
 from .jobs import FloorJob, QualityJob
@@ -70,7 +71,10 @@ class QualityRun:
 
     @property
     def max_prompt_tokens(self) -> int:
-        return self.job.spec.decoding.max_prompt_tokens or self.task.max_prompt_tokens
+        """The suite's limit, else the task's; never more than the model has positions for."""
+        wanted = self.job.spec.decoding.max_prompt_tokens or self.task.max_prompt_tokens
+        positions = POSITIONS if self.job.spec.model in BUILTIN else self._given_model().max_positions
+        return wanted if positions is None else min(wanted, positions - self.max_new_tokens)
 
     @property
     def max_new_tokens(self) -> int:
@@ -94,15 +98,13 @@ class QualityRun:
 
     @cached_property
     def num_layers(self) -> int:
-        from .backbone.builtin import BUILTIN
-
         if self.setting.builtin:
             return BUILTIN[self.setting.model][1]
         return self._given_model().num_layers
 
     def _given_model(self) -> Backbone:
         options = self.job.spec.decoding
-        return self.bench.load(self.setting.model, self.setting.model, options.dtype, options.device)
+        return self.bench.load(self.job.spec.model, self.job.spec.model, options.dtype, options.device)
 
     @cached_property
     def uncalibrated(self) -> Method:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..errors import unknown
 
 VOCABULARY = 2048
+POSITIONS = 1024
 
 # name: (family, layers, width, attention heads)
 BUILTIN = {
@@ -19,7 +20,7 @@ BUILTIN = {
 }
 
 
-def builtin_config(name: str, vocab_size: int = VOCABULARY, max_positions: int = 1024):
+def builtin_config(name: str, vocab_size: int = VOCABULARY, max_positions: int = POSITIONS):
     """The `transformers` config of a built-in model; token ids 0, 1, 2 are padding, BOS and EOS."""
     if name not in BUILTIN:
         raise unknown("built-in model", name, BUILTIN)
@@ -39,7 +40,7 @@ def builtin_config(name: str, vocab_size: int = VOCABULARY, max_positions: int =
     return _llama(common, width) if family == "llama" else _opt(common, width)
 
 
-def untrained(name: str, vocab_size: int = VOCABULARY, seed: int = 0, max_positions: int = 1024):
+def untrained(name: str, vocab_size: int = VOCABULARY, seed: int = 0, max_positions: int = POSITIONS):
     """A built-in model with seeded random weights."""
     import torch
     from transformers import AutoModelForCausalLM

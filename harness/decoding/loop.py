@@ -60,14 +60,14 @@ def _decode(backbone, method, prompts: PromptBatch, max_new_tokens, force_length
         start = read_clock(device)
         tokens = sampling.pick(prefill(backbone, stepper, prompts), None if draws is None else draws[:, 0])
         recorder.add_tokens(rows, tokens)
-        prompt_layers = tuple(stepper.ran)
+        prompt_layers = list(stepper.ran)
         prefilled = read_clock(device)
         for step in range(1, max_new_tokens):
             rows, tokens = _drop_finished(rows, tokens, eos, cache, recorder)
             if not len(rows):
                 break
             logits = decode_one_token(backbone, stepper, step, tokens)
-            recorder.add_step(rows, stepper.needed, tuple(stepper.ran), stepper.head_checks)
+            recorder.add_step(rows, stepper.needed, list(stepper.ran), stepper.head_checks)
             tokens = sampling.pick(logits, None if draws is None else draws[rows.cpu(), step])
             recorder.add_tokens(rows, tokens)
         else:

@@ -36,8 +36,8 @@ class DecodeOutput:
     tokens: Tensor
     lengths: Tensor
     layers_needed: Tensor
-    layers_run: list[tuple[int, ...]]
-    prompt_layers: tuple[int, ...]
+    layers_run: list[list[int]]
+    prompt_layers: list[int]
     head_checks: list[int]
     timing: Timing
     kv_bytes: int
@@ -52,7 +52,7 @@ class Recorder:
     max_new_tokens: int
     pad_id: int
     device: torch.device
-    layers_run: list[tuple[int, ...]] = field(default_factory=list)
+    layers_run: list[list[int]] = field(default_factory=list)
     head_checks: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class Recorder:
         self.count += 1
         self._lengths[rows] = self.count
 
-    def add_step(self, rows: Tensor, needed: int | Tensor, ran: tuple[int, ...], head_checks: int) -> None:
+    def add_step(self, rows: Tensor, needed: int | Tensor, ran: list[int], head_checks: int) -> None:
         """The trace of one decode step."""
         self._needed[rows, len(self.layers_run)] = needed
         self.layers_run.append(ran)
@@ -79,7 +79,7 @@ class Recorder:
         """Rows that have produced EOS."""
         self._ended[rows] = True
 
-    def output(self, prompt_layers: tuple[int, ...], timing: Timing, kv_bytes: int) -> DecodeOutput:
+    def output(self, prompt_layers: list[int], timing: Timing, kv_bytes: int) -> DecodeOutput:
         """Everything collected, cut to what was used."""
         return DecodeOutput(
             tokens=self._tokens[:, : self.count],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..backbone.builtin import BUILTIN, POSITIONS
 from ..task import Task
 from .recipe import Recipe
 
@@ -20,11 +21,10 @@ class Setting:
     vocab_size: int
     max_prompt_tokens: int
     max_output_tokens: int
-    max_positions: int = 1024
+    max_positions: int = POSITIONS
 
     @property
     def builtin(self) -> bool:
-        from ..backbone.builtin import BUILTIN
 
         return self.model in BUILTIN
 
