@@ -10,7 +10,7 @@ if [ "$(cat .venv/installed 2>/dev/null)" != "$wanted" ]; then
     }
     echo "Setting up .venv (once) …" >&2
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile -r requirements.lock
+    .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile --no-deps -r requirements.lock
     .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
     .venv/bin/skipbench list > /dev/null
     echo "$wanted" > .venv/installed
