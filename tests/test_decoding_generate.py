@@ -89,7 +89,7 @@ def test_one_new_token_is_the_prefill_alone():
     ids, mask = tiny_prompts([2, 5])
     out = decoded(backbone, "unified", ids, mask, 1, target=2)
     assert out.tokens.shape == (2, 1) and out.layers_needed.shape == (2, 0) and out.layers_run == []
-    assert out.prompt_layers == tuple(range(backbone.num_layers)) and out.timing.steps == 0
+    assert out.prompt_layers == list(range(backbone.num_layers)) and out.timing.steps == 0
     assert out.tokens[1, 0] == backbone.model(ids[1:]).logits[0, -1].argmax()
 
 

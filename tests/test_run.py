@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers.registries import forgotten_afterwards
 
 from harness import read_results, run_suite
 from harness.errors import SkipbenchError, UsageError
@@ -28,6 +29,12 @@ class EveryOther(LayerSchedule):
     def layers(self, step: int) -> list[int]:        # step counts from 1; the prompt runs every layer
         return list(range(0, self.num_layers, 2))
 '''
+
+
+@pytest.fixture(autouse=True)
+def no_plugin_stays():
+    with forgotten_afterwards():
+        yield
 
 
 @pytest.fixture(scope="module")
