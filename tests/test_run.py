@@ -89,7 +89,8 @@ def test_a_second_run_decodes_nothing_and_leaves_the_same_bytes(finished, monkey
     assert _files(finished) == before
 
 
-def test_a_second_run_needs_no_torch(finished):
+def test_a_second_run_in_another_process_needs_no_torch_and_leaves_the_same_bytes(finished):
+    before = _files(finished)
     code = (
         "import sys; from harness import run_suite; "
         f"run_suite('smoke', {str(finished)!r}, task='e2e', method='full,unified,calm'); "
@@ -97,6 +98,7 @@ def test_a_second_run_needs_no_torch(finished):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "[]", done.stderr
+    assert _files(finished) == before
 
 
 def test_the_plug_in_of_the_readme_runs_from_its_file(checkpoints, tmp_path):

@@ -36,6 +36,8 @@ class Store:
         return self
 
     def __exit__(self, *exc) -> None:
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._lock, 0)  # a finished run leaves the same bytes, whichever process it was
         os.close(self._lock)
         self._lock = None
 
