@@ -36,10 +36,12 @@ class Store:
         return self
 
     def __exit__(self, *exc) -> None:
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._lock, 0)  # a finished run leaves the same bytes, whichever process it was
-        os.close(self._lock)
-        self._lock = None
+        handle, self._lock = self._lock, None
+        try:
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, 0)  # a finished run leaves the same bytes, whichever process it was
+        finally:
+            os.close(handle)
 
     def open_run(self, run_id: str, config: dict) -> Run:
         """Begin a quality run, or go on with it; see `Run`.
