@@ -39,8 +39,8 @@ def run(
     plan: Annotated[bool, typer.Option("--plan", help="Print what would run, and run nothing.")] = False,
 ) -> None:
     """Run a suite, or go on with it: what is finished is not run again."""
+    from .commands.listing import plan_text, summary
     from .executors import prepare, run_suite
-    from .listing import plan_text, summary
 
     options = {
         "task": task,
@@ -60,7 +60,7 @@ def run(
 @app.command("list")
 def list_names(plugin: Plugins = None) -> None:
     """List methods, tasks, suites and built-in models."""
-    from .listing import listing
+    from .commands.listing import listing
 
     print(listing(plugin or []))
 
@@ -103,7 +103,7 @@ def tune(
     out: OutFile = None,
 ) -> None:
     """Find a schedule's layers for target speed-ups on validation examples, as fractions that serve other tasks too."""
-    from .tune import tune as find
+    from .commands.tune import tune as find
 
     targets = [*(target or []), *(more or [])]
     print(find(method, task, targets, suite=suite, model=model, data=data, plugin=plugin, out=out, quiet=False))
@@ -127,7 +127,7 @@ def calibrate(
     out: OutFile = None,
 ) -> None:
     """Choose an early exit's threshold on validation examples: for target speed-ups, or by Learn then Test."""
-    from .calibration import calibrate as choose
+    from .commands.calibration import calibrate as choose
 
     promise = {"guarantee": guarantee, "delta": delta, "epsilon": epsilon, "examples": examples}
     common = {"suite": suite, "model": model, "data": data, "plugin": plugin, "out": out, "quiet": False}
@@ -147,7 +147,7 @@ def diagnose(
     out: Annotated[Path | None, typer.Option(help="Folder for the CSV and the plot.")] = None,
 ) -> None:
     """Loss and accuracy by output position, and how early each layer agrees with the last."""
-    from .diagnosis import diagnose as look
+    from .commands.diagnosis import diagnose as look
     from .reporting.positions import table_text
 
     common = {"suite": suite, "model": model, "data": data, "plugin": plugin, "out": out, "quiet": False}

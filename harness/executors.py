@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from .errors import SkipbenchError, UsageError, unknown
-from .identity import job_id
-from .jobs import FloorJob, Job, QualityJob, TimingJob, make_jobs
-from .preflight import check_jobs
+from .jobs.identity import job_id
+from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
+from .jobs.preflight import check_jobs
 from .progress import Reporter
 from .results import Store
 from .results.files import read_json
@@ -104,8 +104,10 @@ def is_done(name: str, job: Job, store: Store) -> bool:
 
 def _attempt(name: str, job: Job, bench) -> str | None:
     """Run a job; the reason in one line if it fails, which is recorded too."""
+    from .runner import run_job
+
     try:
-        _run(job, bench)
+        run_job(job, bench)
     except Exception as error:  # whatever a method, a library or a disk throws must not take the others along
         if os.environ.get("SKIPBENCH_DEBUG"):
             traceback.print_exc()
@@ -116,20 +118,8 @@ def _attempt(name: str, job: Job, bench) -> str | None:
     return None
 
 
-def _run(job: Job, bench) -> None:
-    from .runner import QualityRun, run_floor
-    from .timing import run_timing
-
-    if isinstance(job, QualityJob):
-        QualityRun(job, bench).run()
-    elif isinstance(job, FloorJob):
-        run_floor(job, bench)
-    else:
-        run_timing(job, bench)
-
-
 def _workbench(store: Store, reporter: Reporter):
-    from .runner import Workbench
+    from .jobs.workbench import Workbench
     from .training import Checkpoints
 
     return Workbench(store, Checkpoints(announce=reporter.training), reporter.start, reporter.say)

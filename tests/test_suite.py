@@ -4,7 +4,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.executors import prepare
-from harness.jobs import QualityJob, TimingJob, make_jobs
+from harness.jobs.planning import QualityJob, TimingJob, make_jobs
 from harness.suite import load_suite, parse_method, parse_target, suite_names
 
 

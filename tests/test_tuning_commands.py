@@ -8,11 +8,11 @@ import json
 import pytest
 
 from harness import read_results, run_suite
-from harness.calibration import calibrate, dissimilarity, lost
-from harness.diagnosis import diagnose
+from harness.commands.calibration import calibrate, dissimilarity, lost
+from harness.commands.diagnosis import diagnose
+from harness.commands.tune import tune
 from harness.errors import UsageError
 from harness.reporting.positions import table_text
-from harness.tune import tune
 from harness.tuning.artefact import load_artefact
 
 SUITE = """

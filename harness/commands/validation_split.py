@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .errors import UsageError
-from .executors import RESULTS, prepare
-from .jobs import QualityJob
-from .progress import Reporter
-from .quality import Item, batches_of, decode_batch, layer_statistics
-from .reporting.points import slug
-from .results.encoding import digest
-from .runner import QualityRun, Workbench
-from .scoring import score
-from .suite import Suite, TaskSpec
-from .training import Checkpoints
-from .tuning.artefact import Artefact
+from ..errors import UsageError
+from ..executors import RESULTS, prepare
+from ..jobs.planning import QualityJob
+from ..jobs.quality import Item, batches_of, decode_batch, layer_statistics
+from ..jobs.quality_run import QualityRun
+from ..jobs.workbench import Workbench
+from ..progress import Reporter
+from ..reporting.points import slug
+from ..results.encoding import digest
+from ..scoring import score
+from ..suite import Suite, TaskSpec
+from ..training import Checkpoints
+from ..tuning.artefact import Artefact
 
 
 def prepared_suite(task: str, suite: str, **overrides: Any) -> Suite:

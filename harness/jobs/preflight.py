@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .backbone.builtin import BUILTIN
-from .backbone.names import check_model_name
+from ..backbone.builtin import BUILTIN
+from ..backbone.names import check_model_name
+from ..method import check_parameters, check_target
+from ..registry import METHODS
 from .identity import artefact_parameters, task_of
-from .jobs import QualityJob
-from .method import check_parameters, check_target
-from .registry import METHODS
+from .planning import QualityJob
 
 
 def check_jobs(jobs: Iterable[QualityJob]) -> None:

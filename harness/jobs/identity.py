@@ -7,12 +7,12 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from .jobs import FloorJob, Job, QualityJob, TimingJob
-from .registry import METHODS, TASKS, source_hash
-from .results.encoding import digest
-from .task import Task, load_task
-from .training import TRAINING_VERSION, weights_identity
-from .tuning.artefact import check_use, load_artefact, parameters_for
+from ..registry import METHODS, TASKS, source_hash
+from ..results.encoding import digest
+from ..task import Task, load_task
+from ..training import TRAINING_VERSION, weights_identity
+from ..tuning.artefact import check_use, load_artefact, parameters_for
+from .planning import FloorJob, Job, QualityJob, TimingJob
 
 # Raised by hand when the same job may decode other tokens or record other traces.
 ENGINE_VERSION = 1

@@ -9,17 +9,17 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from .backbone import Backbone
-from .decoding import DecodeOutput, decode
-from .method import Method
-from .results import Run
-from .scoring.api import all_statistics
-from .scoring.names import Unavailable
-from .scoring.statistics import Statistics, interval, mean_of, ratio
-from .suite import DecodingSpec
-from .task import EncodedPrompt, Example, Task, decode_output, encode_output, encode_prompt
-from .training.batches import Pair
-from .tuning.teacher import TeacherForced, teacher_forced
+from ..backbone import Backbone
+from ..decoding import DecodeOutput, decode
+from ..method import Method
+from ..results import Run
+from ..scoring.api import all_statistics
+from ..scoring.names import Unavailable
+from ..scoring.statistics import Statistics, interval, mean_of, ratio
+from ..suite import DecodingSpec
+from ..task import EncodedPrompt, Example, Task, decode_output, encode_output, encode_prompt
+from ..training.batches import Pair
+from ..tuning.teacher import TeacherForced, teacher_forced
 
 
 class Item(NamedTuple):

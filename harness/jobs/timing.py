@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from .errors import UsageError
+from ..errors import UsageError
+from ..measuring import Entry, measure_group
+from ..method import Method, restore_method
+from ..results.files import read_json
 from .identity import group_id, run_id
-from .jobs import QualityJob, TimingJob
-from .measuring import Entry, measure_group
-from .method import Method, restore_method
+from .planning import QualityJob, TimingJob
 from .quality import encode_split, padded
-from .results.files import read_json
-from .runner import QualityRun, Workbench, model_facts
+from .quality_run import QualityRun, model_facts
+from .workbench import Workbench
 
 BASELINE = "full"  # the method every ratio is formed against
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from .errors import SkipbenchError, UsageError, unknown
-from .jobs import QualityJob
-from .method import EarlyExit, load_method
-from .progress import Reporter
-from .quality import Item, batches_of, padded
-from .registry import METHODS
-from .runner import QualityRun, Workbench
-from .tuning.calibrate import calibrate as search_threshold
-from .tuning.learn_then_test import candidate_values, learn_then_test
+from ..errors import SkipbenchError, UsageError, unknown
+from ..jobs.planning import QualityJob
+from ..jobs.quality import Item, batches_of, padded
+from ..jobs.quality_run import QualityRun
+from ..jobs.workbench import Workbench
+from ..method import EarlyExit, load_method
+from ..progress import Reporter
+from ..registry import METHODS
+from ..tuning.calibrate import calibrate as search_threshold
+from ..tuning.learn_then_test import candidate_values, learn_then_test
 from .validation_split import (
     Decoded,
     bench_for,
@@ -127,7 +128,7 @@ def _loss(run: QualityRun, items, guarantee: str) -> Callable[[Decoded], np.ndar
 
 def dissimilarity(outputs: Sequence[str], full: Sequence[str], language: str) -> np.ndarray:
     """1 - ROUGE-L / 100 of each output to the full model's; 0 where they are the same, be it without any word."""
-    from .scoring import score
+    from ..scoring import score
 
     similar = score(outputs, [[text] for text in full], [METRIC], language, per_example=True)[METRIC]
     same = np.array([a == b for a, b in zip(outputs, full, strict=True)])

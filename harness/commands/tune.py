@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
-from .method import LayerSchedule
-from .progress import Reporter
-from .quality import reference_pairs
-from .registry import METHODS
-from .runner import QualityRun
-from .tuning.search import Finalist, Ranked, rank, winner
+from ..errors import UsageError
+from ..jobs.quality import reference_pairs
+from ..jobs.quality_run import QualityRun
+from ..method import LayerSchedule
+from ..progress import Reporter
+from ..registry import METHODS
+from ..tuning.search import Finalist, Ranked, rank, winner
 from .validation_split import (
     bench_for,
     decode_items,

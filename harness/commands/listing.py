@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from .executors import RESULTS, is_done
-from .identity import job_id, task_of
-from .jobs import FloorJob, Job, TimingJob, make_jobs
-from .registry import METHODS, TASKS, Registry, load_plugin
-from .results import Store
-from .suite import Suite, suite_names
+from ..executors import RESULTS, is_done
+from ..jobs.identity import job_id, task_of
+from ..jobs.planning import FloorJob, Job, TimingJob, make_jobs
+from ..registry import METHODS, TASKS, Registry, load_plugin
+from ..results import Store
+from ..suite import Suite, suite_names
 
 
 def listing(plugins: Iterable[Path] = ()) -> str:
     """A line for each name, with the first line of its description; broken plug-ins with their reason."""
-    from .backbone.builtin import BUILTIN
+    from ..backbone.builtin import BUILTIN
 
     for file in plugins:
         load_plugin(file)
@@ -63,7 +63,7 @@ def _size(job: Job) -> str:
 
 def summary(root: Path) -> str:
     """Where to look, and the main figures of a finished folder."""
-    from .reporting import overview
+    from ..reporting import overview
 
     places = {"Report": "report.html", "Tables": "tables", "Plots": "plots", "All numbers": "results.csv"}
     lines = [f"{name + ':':13} {root / place}" for name, place in places.items()]

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .executors import RESULTS
-from .jobs import QualityJob, make_jobs
-from .method import EarlyExit
-from .progress import Reporter
-from .quality import reference_pairs
-from .reporting.points import slug
-from .reporting.positions import Curve, Diagnosis, csv_text
-from .results.files import make_folder, replace
-from .runner import QualityRun, model_facts
-from .suite import Suite
-from .tuning.agreement import layer_agreement
-from .tuning.teacher import teacher_forced
+from ..executors import RESULTS
+from ..jobs.planning import QualityJob, make_jobs
+from ..jobs.quality import reference_pairs
+from ..jobs.quality_run import QualityRun, model_facts
+from ..method import EarlyExit
+from ..progress import Reporter
+from ..reporting.points import slug
+from ..reporting.positions import Curve, Diagnosis, csv_text
+from ..results.files import make_folder, replace
+from ..suite import Suite
+from ..tuning.agreement import layer_agreement
+from ..tuning.teacher import teacher_forced
 from .validation_split import bench_for, prepared_suite
 
 EXAMPLES = 200
@@ -88,7 +88,7 @@ def _config(run: QualityRun, count: int) -> dict:
 
 
 def _write(found: Diagnosis, folder: Path) -> list[Path]:
-    from .reporting.position_plot import save_plot
+    from ..reporting.position_plot import save_plot
 
     make_folder(folder)
     name = slug(f"{found.config['task']}_{found.config['model']['name']}_{found.curves[0].checkpoint}")
