@@ -3,7 +3,7 @@
 import random
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import Example, Task

@@ -100,9 +100,7 @@ def lengths_of(pairs: Sequence[Pair]) -> Lengths:
     return Lengths(int(median(len(pair.prompt) for pair in pairs)), int(median(outputs)), outputs)
 
 
-def batch_plan(
-    pairs: Sequence[Pair], batch_size: int, steps: int, seed: int, strands: int = 1
-) -> list[list[int]]:
+def batch_plan(pairs: Sequence[Pair], batch_size: int, steps: int, seed: int, strands: int = 1) -> list[list[int]]:
     """Which pairs stand in the batch of each step: shuffled by the seed, examples of like length together.
 
     Up to `strands` neighbouring pairs of one prompt stay side by side. A batch holds at most `batch_size` pairs.
