@@ -18,6 +18,7 @@ from .errors import UsageError, unknown
 from .registry import METHODS, TASKS
 
 FOLDER = Path(__file__).parent / "suites"
+ANYWHERE = "auto"  # as `data`: look where tasks look by themselves, even if the suite says otherwise
 
 
 class _Strict(BaseModel):
@@ -197,8 +198,11 @@ def _overridden(raw: dict, overrides: dict[str, Any]) -> dict:
         tasks = [{**entry, "methods": [_known(entry, m) for m in methods]} for entry in tasks]
     direct = {"model": "model", "target": "targets", "limit": "limit"}
     changes = {field: overrides[key] for key, field in direct.items() if overrides.get(key) is not None}
-    data = overrides.get("data")
-    return {**raw, "tasks": [{**entry, **changes} for entry in tasks], **({"data": str(data)} if data else {})}
+    changed = {**raw, "tasks": [{**entry, **changes} for entry in tasks]}
+    if overrides.get("data"):
+        data = str(overrides["data"])
+        changed["data"] = None if data == ANYWHERE else data
+    return changed
 
 
 def _find_task(entries: list[dict], name: str) -> dict:
