@@ -11,7 +11,7 @@ from typing import Any
 from .errors import SkipbenchError, UsageError, unknown
 from .jobs.identity import job_id
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
-from .jobs.preflight import check_jobs
+from .jobs.preflight import check_devices, check_jobs
 from .progress import Reporter
 from .results import Store
 from .results.files import read_json
@@ -82,7 +82,9 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
         if is_done(name, job, store):
             continue
         reporter.say(f"[{number}/{len(jobs)}] {job.label}")
-        bench = bench or _workbench(store, reporter)
+        if bench is None:
+            check_devices(job for job in jobs.values() if isinstance(job, QualityJob))
+            bench = _workbench(store, reporter)
         reason = _attempt(name, job, bench)
         if reason:
             failed[name] = reason

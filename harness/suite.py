@@ -26,14 +26,18 @@ class _Strict(BaseModel):
 
 
 class TrainingSpec(_Strict):
-    """Steps of the base and of each method's own fine-tuning; see `harness.training.Recipe` for the rest."""
+    """Steps of the base and of each method's own fine-tuning; see `harness.training.Recipe` for the rest.
 
-    base_steps: int = Field(gt=0)
+    A model that brings its own weights needs no base and no vocabulary. `split` holds the training examples.
+    """
+
+    base_steps: int | None = Field(None, gt=0)
     own_steps: int = Field(gt=0)
     batch_size: int = Field(32, gt=0)
-    base_learning_rate: float = Field(gt=0)
+    base_learning_rate: float | None = Field(None, gt=0)
     own_learning_rate: float = Field(gt=0)
     vocab_size: int = Field(2048, ge=300)
+    split: str = "train"
 
 
 class DecodingSpec(_Strict):
