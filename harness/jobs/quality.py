@@ -20,6 +20,7 @@ from ..suite import DecodingSpec
 from ..task import EncodedPrompt, Example, Task, decode_output, encode_output, encode_prompt
 from ..training.batches import Pair
 from ..tuning.teacher import TeacherForced, teacher_forced
+from .pieces import output_pieces
 
 
 class Item(NamedTuple):
@@ -105,13 +106,15 @@ def _records(batch: Sequence[Item], number: int, out: DecodeOutput, backbone: Ba
         length = int(out.lengths[row])
         ended = bool(out.ended[row])
         tokens = out.tokens[row, :length].tolist()
+        text = decode_output(tokens[: length - 1] if ended else tokens, backbone.tokenizer)
         yield {
             "id": example.id,
             "batch": number,
             "prompt_hash": hashlib.sha256(str(prompt.ids).encode()).hexdigest(),
             "prompt_tokens": len(prompt.ids),
             "truncated": prompt.truncated,
-            "output": decode_output(tokens[: length - 1] if ended else tokens, backbone.tokenizer),
+            "output": text,
+            "pieces": output_pieces(tokens, backbone.tokenizer, text),
             "tokens": tokens,
             "length": length,
             "ended": ended,
