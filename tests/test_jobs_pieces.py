@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +19,7 @@ from harness.jobs.quality import Item, _records
 from harness.task import EncodedPrompt, Example, decode_output
 from harness.training.tokenizer import train_tokenizer
 
+ROOT = Path(__file__).resolve().parent.parent
 HARD = "naïve 🍕 日本語 👩‍👩‍👧 é\u2028\n½ don't , stop . ñ"
 TEXTS = st.one_of(st.text(max_size=40), st.text(alphabet="añ 日🍕.'\n", max_size=40))
 
@@ -118,3 +121,5 @@ def test_a_record_holds_a_piece_for_each_token():
     (record,) = _records([item], 0, out, SimpleNamespace(tokenizer=tokenizer))
     assert record["output"] == "🍕 yes" == "".join(record["pieces"])
     assert len(record["pieces"]) == record["length"] and record["pieces"][-1] == ""
+    documented = (ROOT / "docs" / "results.md").read_text().split("a line an example: ")[1].split("|")[0]
+    assert set(re.findall(r"`(\w+)`", documented)) == {*record, "batch_rows", "sha256"}
