@@ -141,7 +141,7 @@ def _cell(cell: Cell, column: Column) -> str:
     if not column.name:
         verdict = column.heading == "verdict"
         text = f"<span class='chip {_css(cell.text)}'>{escape(cell.text)}</span>" if verdict else escape(cell.text)
-        return f'<td{" class=prose" if len(cell.text) > 40 else ""} data-v="{escape(cell.text)}">{text}</td>'
+        return f'<td{" class=prose" if len(cell.text) > 24 else ""} data-v="{escape(cell.text)}">{text}</td>'
     if not cell.value:
         return f"<td class='number'>{escape(cell.shown)}</td>"
     short = number(cell.value.value, cell.name)

@@ -17,8 +17,8 @@ from .points import FLOOR, REFERENCE, Point, Value, slug
 from .table import Cell, Column, Table, mark_best
 from .words import metric, panel_title, source_title, target_title, task_title
 
-SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_layers_std", "speedup_reads", "speedup_predicted",
-          "speedup_wall", "speedup_total")  # fmt: skip
+SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_reads", "speedup_predicted", "speedup_wall",
+          "speedup_total")  # fmt: skip
 UNREAD = "The paper's own table could not be read, so no figure of it stands here. "
 
 
@@ -50,7 +50,8 @@ SPECS = (
         "cost", "Speed-ups, overhead and memory", ("method", "target", "checkpoint", "batch", *SPEEDS, "overhead_ms",
         "tokens_per_s", "time_to_first_token_ms", "throughput_with_prompt", "output_tokens_mean", "kv_bytes_peak",
         "kv_bytes_mean", "memory_bytes_peak"), drop_empty=True,
-        note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length.",
+        note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length. A "
+        "clock's figure without an interval comes from one round and may be far off.",
     ),
     Spec(
         "skipdecode-main", "SkipDecode's main table: quality by target",
