@@ -160,6 +160,8 @@ def _batch_change(claim: Claim, point: Point, sign: float) -> Outcome:
     if len(timed) < 2:
         return "the clock ran at one batch size only, or at none"
     (_, first), (size, last) = timed[0], timed[-1]
+    if flag := first.flag or last.flag:
+        return flag
     errors = [_error(first), _error(last)]
     if None in errors:
         return "the clock ran once, so its numbers have no interval"
@@ -193,6 +195,8 @@ def closer(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     mine, other = _same_batch(point, rival)
     if mine is None:
         return "the clock did not run for both in one timing group"
+    if flag := mine.flag or other.flag:
+        return flag
     errors = [_error(mine), _error(other)]
     if None in errors:
         return "the clock ran once, so its numbers have no interval"
@@ -227,6 +231,8 @@ def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     wall = next((t.values["speedup_wall"] for t in point.timings if t.values.get("speedup_wall")), Value())
     if not wall:
         return "the clock did not run"
+    if wall.flag:
+        return wall.flag
     error = _error(wall)
     if error is None:
         return "the clock ran once, so its number has no interval"

@@ -126,7 +126,7 @@ def _table(table: Table) -> str:
         f"<tr{attributes(keys)}>" + "".join(map(_cell, row, table.columns)) + "</tr>\n"
         for row, keys in zip(table.rows, table.keys, strict=True)
     )
-    note = f"<p class='note'>{escape(table.note)}</p>" if table.note else ""
+    note = f"<p class='note'>{escape(table.footnote)}</p>" if table.footnote else ""
     title = f"<h3>{escape(table.title)} <span class='count quiet'></span></h3>"
     grid = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
     box = f"<div class='scroll' tabindex='0'>{grid}</div>"
