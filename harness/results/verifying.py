@@ -14,7 +14,6 @@ from .records import faults, read_lines
 from .store import SCHEMA
 from .tidy import results_csv
 
-
 UNSEALED = {"suite", "hash", "jobs"}  # what suite.json held before it was sealed
 
 
