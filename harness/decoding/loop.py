@@ -95,7 +95,7 @@ def decode_one_token(backbone: Backbone, stepper: Stepper, step: int, tokens: Te
     cache.begin_step()
     positions = torch.tensor(cache.lengths, device=backbone.device).unsqueeze(1)
     stepper.begin_step(step, _step_mask(cache, positions, backbone.dtype))
-    hidden = backbone.run_body(tokens.unsqueeze(1), positions, cache)
+    hidden = stepper.run_step(tokens.unsqueeze(1), positions)
     cache.commit()
     return backbone.head(hidden[:, -1])
 

@@ -1,0 +1,124 @@
+"""A decode step of the body in few operations, for the families whose layers have a fused form.
+
+Only a model that is exactly as transformers made it is run so. Where anything watches or changes a module (hooks, a
+replaced `forward`, a subclass, an adapter, another attention), the stock body runs under gates instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .cache import PlanCache
+from .fused_layers import QKV, FusedLlamaLayer, FusedOPTLayer, Rotary
+from .gating import Visit
+from .untouched import is_stock, sdpa_is_stock, untouched
+
+_LINEAR = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+_TABLE_ROPES = ("default", "linear", "llama3", "yarn")  # whose angles do not depend on how long the sequence is
+
+
+def _rotary_parts(family: str) -> dict[str, str]:
+    linear = (*_LINEAR, "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+    return {
+        "": f"{family}DecoderLayer",
+        "self_attn": f"{family}Attention",
+        "mlp": f"{family}MLP",
+        **dict.fromkeys(("input_layernorm", "post_attention_layernorm"), f"{family}RMSNorm"),
+        **dict.fromkeys(linear, "Linear"),
+    }
+
+
+# family: the class of its body, and those of a layer's parts, which the fused layer stands for
+_STOCK = {
+    "opt": (
+        "OPTDecoder",
+        {
+            "": "OPTDecoderLayer",
+            "self_attn": "OPTAttention",
+            **dict.fromkeys(("self_attn_layer_norm", "final_layer_norm"), "LayerNorm"),
+            **dict.fromkeys((*_LINEAR, "self_attn.out_proj", "fc1", "fc2"), "Linear"),
+        },
+    ),
+    "llama": ("LlamaModel", _rotary_parts("Llama")),
+    "qwen2": ("Qwen2Model", _rotary_parts("Qwen2")),
+}
+
+
+class FusedBody:
+    """Embedding, fused layers and final norm of a model, over one cache.
+
+    The layers are handed to `visit` as gates hand over theirs: `visit(index, hidden, call)`.
+    """
+
+    def __init__(self, backbone, weights: Sequence[QKV], cache: PlanCache) -> None:
+        self._backbone, self._cache, body = backbone, cache, backbone.body
+        self._embed, self._project_in = body.embed_tokens, getattr(body, "project_in", None)
+        self._embed_positions = getattr(body, "embed_positions", None)
+        pairs = list(zip(backbone.layers, weights, strict=True))
+        if self._embed_positions is not None:
+            self._rotary = None
+            self._layers = [FusedOPTLayer(layer, qkv, cache) for layer, qkv in pairs]
+        else:
+            self._rotary = Rotary(body.rotary_emb, self._embed.weight, max(cache.end, *cache.capacities))
+            self._layers = [FusedLlamaLayer(layer, qkv, cache, self._rotary) for layer, qkv in pairs]
+
+    def run(self, tokens: Tensor, positions: Tensor, visit: Visit) -> Tensor:
+        """Final hidden states [rows, columns, width], after norm and projection; tokens and positions [rows, columns]."""
+        hidden = self._embed(tokens)
+        if self._rotary is not None:
+            self._rotary.at(positions, self._cache.end)
+        else:
+            if self._project_in is not None:
+                hidden = self._project_in(hidden)
+            hidden = hidden + self._embed_positions(None, 0, position_ids=positions)
+        for index, layer in enumerate(self._layers):
+            hidden = visit(index, hidden, layer)
+        return self._backbone.finish(hidden)
+
+
+def fused_body(backbone, cache: PlanCache) -> FusedBody | None:
+    """The fused form of a backbone's body over a cache, or None where only the stock body is sure to be right."""
+    if not _can_fuse(backbone):
+        return None
+    weights = _fused_weights(backbone)
+    return FusedBody(backbone, weights, cache) if weights else None
+
+
+def _can_fuse(backbone) -> bool:
+    if torch.is_grad_enabled() or torch.is_autocast_enabled(backbone.device.type) or backbone.family not in _STOCK:
+        return False
+    body, layers = backbone.body, list(backbone.layers)
+    body_class, parts = _STOCK[backbone.family]
+    if not is_stock(body, {"": body_class}) or not all(is_stock(layer, parts) for layer in layers):
+        return False
+    attentions = [layer.self_attn for layer in layers]
+    if [a.layer_idx for a in attentions] != list(range(len(layers))) or not sdpa_is_stock(attentions):
+        return False
+    if hasattr(body, "rotary_emb") and getattr(body.rotary_emb, "rope_type", None) not in _TABLE_ROPES:
+        return False
+    if {(p.dtype, p.device) for p in body.parameters()} != {(backbone.dtype, backbone.device)}:
+        return False
+    return untouched([body, *(module for layer in layers for module in layer.modules())])
+
+
+def _fused_weights(backbone) -> list[QKV]:
+    """Query, key and value weights of every layer as they are now; none if one's do not go into one matrix.
+
+    Their memory stays with the backbone. They are copied for every call, since no sign tells surely that weights are
+    as they were: a change through `.data` leaves no trace.
+    """
+    kept, attentions = backbone.fused_weights, [layer.self_attn for layer in backbone.layers]
+    if not _fit(kept, attentions):
+        kept[:] = [QKV(attention) for attention in attentions]
+    if not _fit(kept, attentions):
+        return []
+    for qkv in kept:
+        qkv.refresh()
+    return kept
+
+
+def _fit(weights: Sequence[QKV], attentions: Sequence[nn.Module]) -> bool:
+    return len(weights) == len(attentions) and all(w.fits(a) for w, a in zip(weights, attentions, strict=True))
