@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 
 Names = Annotated[list[str] | None, typer.Option(help="Only these; separated by commas, or given several times.")]
+Data = Annotated[str | None, typer.Option(help="Folder or file with the tasks' data, `stand-in`, or `auto`.")]
 Plugins = Annotated[list[Path] | None, typer.Option(help="A Python file that registers methods or tasks.")]
 
 
@@ -32,7 +33,9 @@ def run(
     target: Annotated[list[str] | None, typer.Option(help="Target speed-ups, such as 2 or 4x.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many test examples.", min=1)] = None,
     plugin: Plugins = None,
-    data: Annotated[str | None, typer.Option(help="Folder or file with the tasks' data, or `stand-in`.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Folder or file with the tasks' data, `stand-in`, or `auto`.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Results folder; default results/SUITE.")] = None,
     executor: Annotated[str, typer.Option(help="How jobs are run.")] = "local",
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what is recorded of these jobs first.")] = False,
@@ -86,7 +89,6 @@ More = Annotated[list[str] | None, typer.Argument(help="Further target speed-ups
 Targets = Annotated[list[str] | None, typer.Option(help="Target speed-ups, such as 2 3 4.")]
 Model = Annotated[str | None, typer.Option(help="A built-in model, a folder, a GGUF file or a hub name.")]
 Settings = Annotated[str, typer.Option("--suite", help="The suite whose model, training and decoding settings hold.")]
-Data = Annotated[str | None, typer.Option(help="Folder or file with the tasks' data, or `stand-in`.")]
 OutFile = Annotated[Path | None, typer.Option(help="The artefact to write.")]
 
 

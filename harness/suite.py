@@ -18,6 +18,7 @@ from .errors import UsageError, unknown
 from .registry import METHODS, TASKS
 
 FOLDER = Path(__file__).parent / "suites"
+ANYWHERE = "auto"  # as `data`: look where tasks look by themselves, even if the suite says otherwise
 
 
 class _Strict(BaseModel):
@@ -25,14 +26,18 @@ class _Strict(BaseModel):
 
 
 class TrainingSpec(_Strict):
-    """Steps of the base and of each method's own fine-tuning; see `harness.training.Recipe` for the rest."""
+    """Steps of the base and of each method's own fine-tuning; see `harness.training.Recipe` for the rest.
 
-    base_steps: int = Field(gt=0)
+    A model that brings its own weights needs no base and no vocabulary. `split` holds the training examples.
+    """
+
+    base_steps: int | None = Field(None, gt=0)
     own_steps: int = Field(gt=0)
     batch_size: int = Field(32, gt=0)
-    base_learning_rate: float = Field(gt=0)
+    base_learning_rate: float | None = Field(None, gt=0)
     own_learning_rate: float = Field(gt=0)
     vocab_size: int = Field(2048, ge=300)
+    split: str = "train"
 
 
 class DecodingSpec(_Strict):
@@ -197,8 +202,11 @@ def _overridden(raw: dict, overrides: dict[str, Any]) -> dict:
         tasks = [{**entry, "methods": [_known(entry, m) for m in methods]} for entry in tasks]
     direct = {"model": "model", "target": "targets", "limit": "limit"}
     changes = {field: overrides[key] for key, field in direct.items() if overrides.get(key) is not None}
-    data = overrides.get("data")
-    return {**raw, "tasks": [{**entry, **changes} for entry in tasks], **({"data": str(data)} if data else {})}
+    changed = {**raw, "tasks": [{**entry, **changes} for entry in tasks]}
+    if overrides.get("data"):
+        data = str(overrides["data"])
+        changed["data"] = None if data == ANYWHERE else data
+    return changed
 
 
 def _find_task(entries: list[dict], name: str) -> dict:

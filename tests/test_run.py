@@ -83,7 +83,7 @@ def test_the_records_hold_what_ran(finished):
 
 
 def test_a_second_run_decodes_nothing_and_leaves_the_same_bytes(finished, monkeypatch):
-    monkeypatch.setattr("harness.executors._attempt", lambda *a: pytest.fail("a finished job was run again"))
+    monkeypatch.setattr("harness.runner.attempt", lambda *a: pytest.fail("a finished job was run again"))
     before = _files(finished)
     assert run_suite("smoke", finished, **OPTIONS) == finished
     assert _files(finished) == before

@@ -2,9 +2,12 @@
 
 import pytest
 
+from harness import run_suite
 from harness.errors import UsageError
 from harness.executors import prepare
+from harness.jobs.identity import job_id
 from harness.jobs.planning import QualityJob, TimingJob, make_jobs
+from harness.jobs.quality_run import QualityRun
 from harness.suite import load_suite, parse_method, parse_target, suite_names
 
 
@@ -110,3 +113,28 @@ def test_unknown_suite():
         load_suite("quik")
     with pytest.raises(UsageError, match="unknown suite"):
         load_suite("no/such/file.yaml")
+
+
+def test_a_model_made_here_needs_a_base(tmp_path):
+    path = _write(tmp_path, GOOD.replace("base_steps: 1, ", "").replace(", training: {base_steps: 7}", ""))
+    with pytest.raises(UsageError, match=r"'nano-opt' is made here.*training\.base_steps"):
+        run_suite(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there_is_said_before_anything_is_trained(tmp_path):
+    path = _write(tmp_path, GOOD + "decoding: {device: nowhere}\n")
+    with pytest.raises(UsageError, match="no device 'nowhere'"):
+        run_suite(path, tmp_path / "out", task="e2e", data="stand-in")
+
+
+def test_training_examples_may_come_from_another_split(tmp_path):
+    jobs = make_jobs(load_suite(_write(tmp_path, GOOD)))
+    other = make_jobs(
+        load_suite(_write(tmp_path, GOOD.replace("base_steps: 1, ", "base_steps: 1, split: validation, ")))
+    )
+    assert job_id(jobs[0]) != job_id(other[0])
+    settings = [QualityRun(job[0], None).setting for job in (jobs, other)]
+    assert [s.split for s in settings] == ["train", "validation"]
+    with pytest.raises(UsageError, match="unknown split of e2e 'news'"):
+        run_suite(_write(tmp_path, GOOD.replace("base_steps: 1, ", "base_steps: 1, split: news, ")), tmp_path / "out")

@@ -57,6 +57,7 @@ def test_every_part_of_the_recipe_changes_the_key(made):
         _setting(),
         _setting(model="mini-opt"),
         _setting(seed=1),
+        _setting(split="validation"),
         _setting(base=Recipe(4, 4)),
         _setting(own=Recipe(3, 4)),
         _setting(own=Recipe(2, 4, learning_rate=1e-4)),

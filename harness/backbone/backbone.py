@@ -95,6 +95,11 @@ class Backbone:
         return next((value for n in names if (value := getattr(self.config, n, None))), None)
 
     @property
+    def takes_positions(self) -> bool:
+        """Whether positions are given token by token; BLOOM counts columns instead."""
+        return bool(self._positions)
+
+    @property
     def num_parameters(self) -> int:
         """Number of weights, tied ones counted once."""
         return sum(p.numel() for p in self.model.parameters())

@@ -10,7 +10,7 @@ from ..jobs.identity import job_id, task_of
 from ..jobs.planning import FloorJob, Job, TimingJob, make_jobs
 from ..registry import METHODS, TASKS, Registry, load_plugin
 from ..results import Store
-from ..suite import Suite, suite_names
+from ..suite import Suite, TrainingSpec, suite_names
 
 
 def listing(plugins: Iterable[Path] = ()) -> str:
@@ -45,9 +45,13 @@ def plan_text(suite: Suite, out: Path | None) -> str:
         todo += not done
         lines.append(f"  {'done' if done else 'todo'}  {job.label:48} {_size(job)}")
     specs = {spec.task: spec.training for spec in suite.tasks}
-    training = [f"{name}: base {t.base_steps:,} steps, then {t.own_steps:,} a checkpoint" for name, t in specs.items()]
+    training = [f"{name}: {_base(t)}{t.own_steps:,} steps a checkpoint" for name, t in specs.items()]
     lines += ["training, for checkpoints that are not there yet:", *(f"  {line}" for line in training)]
     return "\n".join([*lines, f"{todo} jobs to do; results in {store.root}"])
+
+
+def _base(training: TrainingSpec) -> str:
+    return f"base {training.base_steps:,} steps, then " if training.base_steps else ""
 
 
 def _size(job: Job) -> str:

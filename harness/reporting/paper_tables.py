@@ -57,13 +57,15 @@ SPECS = (
         ("task", "method", "target", "metrics", "token_accuracy", "speedup_layers", "speedup_wall"),
         methods=(REFERENCE, "skipdecode"), needs=("skipdecode",), each=False,
         note=UNREAD + "It used OPT-350M to OPT-2.7B and other checkpoints and metrics than ours. The layer speed-up is "
-        "the paper's true speed-up: the prompt is left out. The clock's is at the smallest batch size that was timed.",
+        "the paper's true speed-up: the prompt is left out. The clock's is at the smallest batch size that was "
+        "timed and at one output length for all, where a schedule's layer speed-up may be another: see “Speed-ups”.",
     ),
     Spec(
         "unified-main", "Unified Layer Skipping's table: quality and throughput", ("method", "target", "metrics",
         "throughput_with_prompt@1", "throughput_with_prompt@2", "throughput_with_prompt@8", "speedup_layers",
         "paper:bleu", "paper:tokens_per_s_bs1", "paper:tokens_per_s_bs2", "paper:tokens_per_s_bs8"),
         methods=(REFERENCE, "calm", "skipdecode", "unified"), needs=("unified",), paper=unified_figures,
+        drop_empty=True,
         note="Paper: BLOOMZ-7B1, WMT22 average BLEU, one A100, tokens/s of prompt and output (batch 1, 2, 8); its 5x "
         "stands beside our 6x where 5x cannot be met by whole layers. Model, data and machine differ from ours, so "
         "compare orders and ratios, not figures.",

@@ -37,7 +37,7 @@ METRICS = {
     "length_ratio": Metric("length ratio", 2, 0),
     "empty": Metric("empty outputs", 0, -1),
     "repetition": Metric("repetition", 3, -1),
-    "token_accuracy": Metric("token accuracy", 3),
+    "token_accuracy": Metric("token accuracy (%)", 1),
     "loss": Metric("loss (nats/token)", 3, -1),
     "truncated_prompts": Metric("prompts cut", 0, 0),
     "unfinished_outputs": Metric("outputs without end", 0, -1),
