@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .cache import PlanCache
-from .fused_layers import QKV, FusedLlamaLayer, FusedOPTLayer, Rotary
+from .fused_layers import QKV, FusedLlamaLayer, FusedOPTLayer, Pass, Rotary, parameters_of
 from .gating import Visit
 from .untouched import is_stock, sdpa_is_stock, untouched
 
@@ -48,28 +48,30 @@ _STOCK = {
 
 
 class FusedBody:
-    """Embedding, fused layers and final norm of a model, over one cache.
+    """Embedding, fused layers and final norm of a model, with the weights it had when this was made."""
 
-    The layers are handed to `visit` as gates hand over theirs: `visit(index, hidden, call)`.
-    """
-
-    def __init__(self, backbone, weights: Sequence[QKV], cache: PlanCache) -> None:
-        self._backbone, self._cache, body = backbone, cache, backbone.body
+    def __init__(self, backbone, weights: Sequence[QKV]) -> None:
+        self._backbone, body = backbone, backbone.body
         self._embed, self._project_in = body.embed_tokens, getattr(body, "project_in", None)
         self._embed_positions = getattr(body, "embed_positions", None)
+        self._pass = Pass()
         pairs = list(zip(backbone.layers, weights, strict=True))
         if self._embed_positions is not None:
             self._rotary = None
-            self._layers = [FusedOPTLayer(layer, qkv, cache) for layer, qkv in pairs]
+            self._layers = [FusedOPTLayer(layer, qkv, self._pass) for layer, qkv in pairs]
         else:
-            self._rotary = Rotary(body.rotary_emb, self._embed.weight, max(cache.end, *cache.capacities))
-            self._layers = [FusedLlamaLayer(layer, qkv, cache, self._rotary) for layer, qkv in pairs]
+            self._rotary = Rotary(body.rotary_emb, self._embed.weight.detach())
+            self._layers = [FusedLlamaLayer(layer, qkv, self._pass, self._rotary) for layer, qkv in pairs]
 
-    def run(self, tokens: Tensor, positions: Tensor, visit: Visit) -> Tensor:
-        """Final hidden states [rows, columns, width], after norm and projection; tokens and positions [rows, columns]."""
+    def run(self, tokens: Tensor, positions: Tensor, cache: PlanCache, visit: Visit) -> Tensor:
+        """Finished hidden states [rows, columns, width] of tokens at positions, both [rows, columns].
+
+        The layers are handed to `visit` as gates hand over theirs: `visit(index, hidden, call)`.
+        """
+        self._pass.cache = cache
         hidden = self._embed(tokens)
         if self._rotary is not None:
-            self._rotary.at(positions, self._cache.end)
+            self._rotary.at(positions, cache.end)
         else:
             if self._project_in is not None:
                 hidden = self._project_in(hidden)
@@ -79,12 +81,12 @@ class FusedBody:
         return self._backbone.finish(hidden)
 
 
-def fused_body(backbone, cache: PlanCache) -> FusedBody | None:
-    """The fused form of a backbone's body over a cache, or None where only the stock body is sure to be right."""
+def fused_body(backbone) -> FusedBody | None:
+    """The fused form of a backbone's body, or None where only the stock body is sure to be right."""
     if not _can_fuse(backbone):
         return None
     weights = _fused_weights(backbone)
-    return FusedBody(backbone, weights, cache) if weights else None
+    return FusedBody(backbone, weights) if weights else None
 
 
 def _can_fuse(backbone) -> bool:
@@ -107,18 +109,19 @@ def _can_fuse(backbone) -> bool:
 def _fused_weights(backbone) -> list[QKV]:
     """Query, key and value weights of every layer as they are now; none if one's do not go into one matrix.
 
-    Their memory stays with the backbone. They are copied for every call, since no sign tells surely that weights are
-    as they were: a change through `.data` leaves no trace.
+    Their memory stays with the backbone; layers that share their parameters share it. They are copied for every call,
+    since no sign tells surely that weights are as they were: a change through `.data` leaves no trace.
     """
-    kept, attentions = backbone.fused_weights, [layer.self_attn for layer in backbone.layers]
-    if not _fit(kept, attentions):
-        kept[:] = [QKV(attention) for attention in attentions]
-    if not _fit(kept, attentions):
-        return []
-    for qkv in kept:
+    kept, used = backbone.fused_weights, {}
+    keys = []
+    for layer in backbone.layers:
+        weights, biases = parameters_of(layer.self_attn)
+        keys.append(key := tuple(map(id, (*weights, *biases))))
+        made = used.get(key) or kept.get(key)
+        used[key] = made if made is not None and made.is_whole else QKV(layer.self_attn)
+        if not used[key].is_whole:
+            return []
+    backbone.fused_weights = used
+    for qkv in used.values():
         qkv.refresh()
-    return kept
-
-
-def _fit(weights: Sequence[QKV], attentions: Sequence[nn.Module]) -> bool:
-    return len(weights) == len(attentions) and all(w.fits(a) for w, a in zip(weights, attentions, strict=True))
+    return [used[key] for key in keys]

@@ -6,6 +6,8 @@ modules for every decode call, so that changed weights are never missed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention, silu
@@ -17,39 +19,44 @@ class QKV:
     """Query, key and value weights of an attention module in one matrix; its memory is kept from call to call."""
 
     def __init__(self, attention: nn.Module) -> None:
-        self._parts = _projections(attention)
-        self._rows = [part.weight.shape[0] for part in self._parts]
-        example, biased = attention.q_proj.weight, attention.q_proj.bias is not None
+        self._weights, self._biases = parameters_of(attention)
+        self._rows = [weight.shape[0] for weight in self._weights]
+        first = self._weights[0]
         with torch.inference_mode(False):  # a tensor made in inference mode could be written there only
-            self.weight = torch.empty(sum(self._rows), example.shape[1], dtype=example.dtype, device=example.device)
-            self.bias = self.weight.new_empty(sum(self._rows)) if biased else None
+            self.weight = torch.empty(sum(self._rows), first.shape[1], dtype=first.dtype, device=first.device)
+            self.bias = None if self._biases[0] is None else self.weight.new_empty(sum(self._rows))
 
     @property
     def queries(self) -> int:
         """Rows of the query's projection, which come first."""
         return self._rows[0]
 
-    def fits(self, attention: nn.Module) -> bool:
-        """Whether this was made for these very modules, and for weights of their shape, type and place."""
-        parts = _projections(attention)
-        if any(a is not b for a, b in zip(parts, self._parts, strict=True)):
-            return False
-        kinds = {(p.weight.dtype, p.weight.device, p.weight.shape[1], p.bias is not None) for p in parts}
-        ours = (self.weight.dtype, self.weight.device, self.weight.shape[1], self.bias is not None)
-        return kinds == {ours} and [p.weight.shape[0] for p in parts] == self._rows
+    @property
+    def is_whole(self) -> bool:
+        """Whether the parameters, which may have changed in place, still go into the one matrix."""
+        kinds = {(w.dtype, w.device, w.shape[1]) for w in (self.weight, *self._weights)}
+        biased = {bias is not None for bias in (self.bias, *self._biases)}
+        return len(kinds) == len(biased) == 1 and [w.shape[0] for w in self._weights] == self._rows
 
     def refresh(self) -> None:
         """Copy the weights as they are now."""
-        torch.cat([part.weight for part in self._parts], out=self.weight)
+        torch.cat(self._weights, out=self.weight)
         if self.bias is not None:
-            torch.cat([part.bias for part in self._parts], out=self.bias)
+            torch.cat(self._biases, out=self.bias)
+
+
+@dataclass
+class Pass:
+    """What the layers of a pass have in common."""
+
+    cache: PlanCache | None = None
 
 
 class FusedLayer:
     """Called like a gate's `call`: hidden states [rows, columns, width] and the pass's additive mask."""
 
-    def __init__(self, attention: nn.Module, qkv: QKV, cache: PlanCache) -> None:
-        self.cache, self.index = cache, attention.layer_idx
+    def __init__(self, attention: nn.Module, qkv: QKV, now: Pass) -> None:
+        self.now, self.index = now, attention.layer_idx
         self.head_width, self.scale = attention.head_dim, attention.scaling
         self.qkv_weight, self.qkv_bias = qkv.weight, qkv.bias
         self.kv_weight = qkv.weight[qkv.queries :]
@@ -59,7 +66,7 @@ class FusedLayer:
         """The layer's output; with `cache.keys_only` its keys and values alone are computed, and KeysWritten raised."""
         rows, columns, width = hidden.shape
         flat = hidden.reshape(-1, width)
-        if self.cache.keys_only:
+        if self.now.cache.keys_only:
             self.write_keys(flat, rows, columns)
         return self.run(flat, rows, columns, attention_mask).view(rows, columns, width)
 
@@ -73,8 +80,8 @@ class FusedLayer:
 class FusedOPTLayer(FusedLayer):
     """`OPTDecoderLayer`, with its norms before or after attention and feed-forward."""
 
-    def __init__(self, layer: nn.Module, qkv: QKV, cache: PlanCache) -> None:
-        super().__init__(layer.self_attn, qkv, cache)
+    def __init__(self, layer: nn.Module, qkv: QKV, now: Pass) -> None:
+        super().__init__(layer.self_attn, qkv, now)
         self.norm_first = layer.do_layer_norm_before
         self.norm, self.final_norm = _norm_of(layer.self_attn_layer_norm), _norm_of(layer.final_layer_norm)
         self.out, self.fc1, self.fc2 = (_linear_of(m) for m in (layer.self_attn.out_proj, layer.fc1, layer.fc2))
@@ -84,7 +91,7 @@ class FusedOPTLayer(FusedLayer):
         normed = layer_norm(hidden, *self.norm) if self.norm_first else hidden
         states = linear(normed, self.qkv_weight, self.qkv_bias).view(rows, columns, 3, -1, self.head_width)
         query, keys, values = states.permute(2, 0, 3, 1, 4).unbind(0)  # each [rows, heads, columns, head width]
-        keys, values = self.cache.update(keys, values, self.index)
+        keys, values = self.now.cache.update(keys, values, self.index)
         mixed = scaled_dot_product_attention(query, keys, values, mask, scale=self.scale)
         hidden = linear(mixed.transpose(1, 2).reshape(hidden.shape), *self.out).add_(hidden)
         if not self.norm_first:
@@ -96,14 +103,14 @@ class FusedOPTLayer(FusedLayer):
     def write_keys(self, hidden: Tensor, rows: int, columns: int) -> None:
         normed = layer_norm(hidden, *self.norm) if self.norm_first else hidden
         states = linear(normed, self.kv_weight, self.kv_bias).view(rows, columns, 2, -1, self.head_width)
-        self.cache.update(*states.permute(2, 0, 3, 1, 4).unbind(0), self.index)
+        self.now.cache.update(*states.permute(2, 0, 3, 1, 4).unbind(0), self.index)
 
 
 class FusedLlamaLayer(FusedLayer):
     """`LlamaDecoderLayer` and `Qwen2DecoderLayer`: rotary positions, grouped heads, a gated feed-forward."""
 
-    def __init__(self, layer: nn.Module, qkv: QKV, cache: PlanCache, rotary: Rotary) -> None:
-        super().__init__(layer.self_attn, qkv, cache)
+    def __init__(self, layer: nn.Module, qkv: QKV, now: Pass, rotary: Rotary) -> None:
+        super().__init__(layer.self_attn, qkv, now)
         self.rotary = rotary
         self.heads = qkv.queries // self.head_width
         self.kv_heads = self.heads // layer.self_attn.num_key_value_groups
@@ -122,7 +129,7 @@ class FusedLlamaLayer(FusedLayer):
         turned = self.rotary(states[:, :, : -self.kv_heads])
         query = turned[:, :, : self.heads].transpose(1, 2)
         keys, values = turned[:, :, self.heads :].transpose(1, 2), states[:, :, -self.kv_heads :].transpose(1, 2)
-        keys, values = self.cache.update(keys, values, self.index)
+        keys, values = self.now.cache.update(keys, values, self.index)
         mixed = self._attend(query, keys, values, mask).reshape(rows * columns, -1)
         hidden = _add_linear(hidden, mixed, *self.out)
         normed = _rms_norm(hidden, *self.mlp_norm)
@@ -133,7 +140,7 @@ class FusedLlamaLayer(FusedLayer):
         states = linear(_rms_norm(hidden, *self.norm), self.kv_weight, self.kv_bias)
         states = states.view(rows, columns, 2, self.kv_heads, self.head_width)
         keys = self.rotary(states[:, :, 0])
-        self.cache.update(keys.transpose(1, 2), states[:, :, 1].transpose(1, 2), self.index)
+        self.now.cache.update(keys.transpose(1, 2), states[:, :, 1].transpose(1, 2), self.index)
 
     def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         """Mixed values [rows, columns, heads, head width]."""
@@ -148,20 +155,22 @@ class FusedLlamaLayer(FusedLayer):
         return mixed.reshape(rows, 1, self.heads, width)
 
 
+TABLE = 256  # positions of the first table
+
+
 class Rotary:
     """Rotary position embedding from tables made ahead by the model's own module.
 
-    `example` gives type and device; the tables grow where a pass goes beyond `positions`.
+    `example` gives type and device. The tables grow with the positions.
     """
 
-    def __init__(self, embedding: nn.Module, example: Tensor, positions: int) -> None:
-        self._embedding, self._example = embedding, example
-        self._prepare(positions)
+    def __init__(self, embedding: nn.Module, example: Tensor) -> None:
+        self._embedding, self._example, self._cos = embedding, example, example[:0]
 
     def at(self, positions: Tensor, end: int) -> None:
         """The pass's positions, [rows, columns], all below `end`."""
         if end > len(self._cos):
-            self._prepare(2 * end)
+            self._prepare(max(2 * end, TABLE))
         self._cos_now, self._sin_now = self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
 
     def __call__(self, states: Tensor) -> Tensor:
@@ -195,8 +204,10 @@ def _add_linear(hidden: Tensor, states: Tensor, weight: Tensor, bias: Tensor | N
     return linear(states, weight, bias).add_(hidden)
 
 
-def _projections(attention: nn.Module) -> tuple[nn.Linear, nn.Linear, nn.Linear]:
-    return attention.q_proj, attention.k_proj, attention.v_proj
+def parameters_of(attention: nn.Module) -> tuple[list[Tensor], list[Tensor | None]]:
+    """Weights and biases of query, keys and values."""
+    parts = (attention.q_proj, attention.k_proj, attention.v_proj)
+    return [part.weight for part in parts], [part.bias for part in parts]
 
 
 def _linear_of(module: nn.Linear) -> tuple[Tensor, Tensor | None]:

@@ -22,7 +22,7 @@ class Stepper:
         self.backbone, self.method, self.cache = backbone, method, cache
         self.prompt_layers = check_layers(method, method.prompt_layers(), "prompt_layers()")
         self.mask: Tensor | None = None  # additive attention mask of the pass, None where all keys are visible
-        self._fused = fused_body(backbone, cache)
+        self._fused = fused_body(backbone)
         self.ran: list[int] = []
         self.head_checks = 0
         self._decide = self._prompt
@@ -42,7 +42,7 @@ class Stepper:
     def run_step(self, tokens: Tensor, positions: Tensor) -> Tensor:
         """Final hidden states [rows, columns, width] of a decode step's tokens at positions, both [rows, columns]."""
         if self._fused is not None:
-            return self._fused.run(tokens, positions, self.visit)
+            return self._fused.run(tokens, positions, self.cache, self.visit)
         return self.backbone.run_body(tokens, positions, self.cache)
 
     def visit(self, index: int, hidden: Tensor, call) -> Tensor:
