@@ -41,6 +41,7 @@ class Backbone:
         self._cache_argument = _first_argument(self.body, "cache", "past_key_values")
         self._positions = {"position_ids"} & set(inspect.signature(self.body.forward).parameters)
         self.tuple_layers = self._layers_return_tuples()
+        self.fused_weights: dict = {}  # copies for fused layers, refreshed at each use
 
     @classmethod
     def load(cls, name: str, dtype: str = "float32", device: str = "cpu") -> Backbone:

@@ -59,6 +59,7 @@ class PlanCache(Cache):
         self._adding = list(tokens)
         self._written: set[int] = set()
         self.end = max((a + b for a, b in zip(self.lengths, tokens, strict=True)), default=0)  # key slots in sight
+        self.uniform = len(set(self.lengths)) == 1 and len(set(tokens)) == 1  # all rows alike before and after the pass
         self._index = None
 
     def begin_step(self, tokens: int = 1) -> None:
@@ -72,11 +73,6 @@ class PlanCache(Cache):
                 fresh = list(self.lengths)
                 self._holes[layer] = fresh if holes is None else [min(h, f) for h, f in zip(holes, fresh, strict=True)]
         self.lengths = [n + a for n, a in zip(self.lengths, self._adding, strict=True)]
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all rows have the same length before and after the pass."""
-        return len(set(self.lengths)) == 1 and len(set(self._adding)) == 1
 
     def check_history(self, layer: int) -> None:
         """Raise MissingKV if the layer lacks an earlier position of any row."""
@@ -114,7 +110,7 @@ class PlanCache(Cache):
         if self.keys_only:
             raise KeysWritten
         rows = len(self.lengths)
-        return keys[:rows, :, : self.end], values[:rows, :, : self.end]
+        return keys[:rows].narrow(2, 0, self.end), values[:rows].narrow(2, 0, self.end)
 
     def get_seq_length(self, layer_idx: int = 0, *args, **kwargs) -> int:
         """Positions before this pass, of the longest row."""
@@ -175,8 +171,7 @@ class PlanCache(Cache):
         """Scatter new states to (row, length); left padding in front of a row's tokens is not written."""
         rows, _, tokens, _ = states.shape
         if self.uniform and tokens == self._adding[0]:
-            start = self.lengths[0]
-            buffer[:rows, :, start : start + tokens] = states
+            buffer[:rows].narrow(2, self.lengths[0], tokens).copy_(states)
             return
         if self._index is None:
             self._index = self._scatter_index(tokens)

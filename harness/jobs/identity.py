@@ -15,7 +15,7 @@ from ..tuning.artefact import check_use, load_artefact, parameters_for
 from .planning import FloorJob, Job, QualityJob, TimingJob
 
 # Raised by hand when the same job may decode other tokens or record other traces.
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 # Raised by hand when the search for a threshold may find another one.
 CALIBRATION_VERSION = 1
 
