@@ -36,7 +36,7 @@ def run(
     data: Annotated[
         str | None, typer.Option(help="Folder or file with the tasks' data, `stand-in`, or `auto`.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Results folder; default results/SUITE.")] = None,
+    out: Annotated[str | None, typer.Option(help="Results folder; default results/SUITE.")] = None,
     executor: Annotated[str, typer.Option(help="How jobs are run.")] = "local",
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what is recorded of these jobs first.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would run, and run nothing.")] = False,

@@ -5,7 +5,8 @@ import pytest
 from harness.errors import UsageError
 from harness.executors import prepare
 from harness.jobs.planning import QualityJob, TimingJob, make_jobs
-from harness.suite import load_suite, parse_method, parse_target, suite_names
+from harness.notation import parse_method, parse_target
+from harness.suite import load_suite, suite_names
 
 
 def _write(tmp_path, text):
