@@ -79,6 +79,9 @@ def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
 
     for file in _listed(plugin):
         load_plugin(file)
+    for option in ("model", "data"):  # an unset shell variable must not mean the default
+        if overrides.get(option) == "":
+            raise UsageError(f"--{option} is empty; leave it out or say which")
     names = {key: _split(overrides.get(key)) for key in ("task", "method")}
     targets = [parse_target(str(value)) for value in _listed(overrides.get("target"))] or None
     return load_suite(name, {**overrides, **names, "target": targets})
