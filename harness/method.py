@@ -185,6 +185,8 @@ def build_method(
             f"method {getattr(cls, 'name', None) or cls!r} must be a frozen dataclass that extends LayerSchedule or "
             "EarlyExit"
         )
+    if _is_undecorated(cls):
+        raise UsageError(f"method {cls.name!r}: its parameters are no fields; put @dataclass(frozen=True) on the class")
     values = check_parameters(cls, {"num_layers": num_layers, **parameters})
     build = getattr(cls, "for_target", None)
     if target is None or build is None:
@@ -200,6 +202,12 @@ def build_method(
     extra = {k: v for k, v in values.items() if k != "num_layers"}
     method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
     return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
+
+
+def _is_undecorated(cls: type[Method]) -> bool:
+    """Whether a class inherits being a dataclass and names parameters of its own, which nobody could then set."""
+    annotations = inspect.get_annotations(cls).values()
+    return "__dataclass_fields__" not in vars(cls) and any("ClassVar" not in str(kind) for kind in annotations)
 
 
 def restore_method(name: str, num_layers: int, parameters: Mapping[str, object]) -> Method:

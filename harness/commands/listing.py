@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..executors import RESULTS, is_done
+from ..executors import is_done, results_folder
 from ..jobs.identity import job_id, task_of
-from ..jobs.planning import FloorJob, Job, TimingJob, make_jobs
+from ..jobs.planning import FloorJob, Job, QualityJob, TimingJob, make_jobs
+from ..jobs.preflight import check_jobs
 from ..registry import METHODS, TASKS, Registry, load_plugin
 from ..results import Store
 from ..suite import Suite, TrainingSpec, suite_names
@@ -36,11 +37,13 @@ def _first_line(cls: type) -> str:
     return next(iter((cls.__doc__ or "").strip().splitlines()), "")
 
 
-def plan_text(suite: Suite, out: Path | None) -> str:
+def plan_text(suite: Suite, out: str | Path | None) -> str:
     """What a run would do, job by job, with its size: examples to decode at most, and steps to train."""
-    store = Store(out or RESULTS / suite.name)
+    jobs = make_jobs(suite)
+    check_jobs(job for job in jobs if isinstance(job, QualityJob))
+    store = Store(results_folder(suite, out))
     lines, todo = [f"{suite.name}: {suite.description}"], 0
-    for job in make_jobs(suite):
+    for job in jobs:
         done = is_done(job_id(job), job, store)
         todo += not done
         lines.append(f"  {'done' if done else 'todo'}  {job.label:48} {_size(job)}")
