@@ -124,7 +124,7 @@ def test_a_model_made_here_needs_a_base(tmp_path):
 
 
 def test_a_device_that_is_not_there_is_said_before_anything_is_trained(tmp_path):
-    path = _write(tmp_path, GOOD + "decoding: {device: "cuda:7"}\n")
+    path = _write(tmp_path, GOOD + "decoding: {device: 'cuda:7'}\n")
     with pytest.raises(UsageError, match="no device 'cuda:7'"):
         run_suite(path, tmp_path / "out", task="e2e", data="stand-in")
 
