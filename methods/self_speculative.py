@@ -12,7 +12,7 @@ from harness.errors import UsageError
 @register_method("self_speculative")
 @dataclass(frozen=True)
 class SelfSpeculative(Speculative):
-    """`draft_depth` layers, then norm and head, draft up to `draft_tokens` tokens; one pass of all layers verifies them.
+    """`draft_depth` layers, then norm and head, draft up to `draft_tokens` tokens; a pass of all layers verifies them.
 
     `draft="prefix"`: the first layers, whose keys and values the verification reuses (LayerSkip, arXiv 2404.16710).
     `draft="subset"`: layers spread evenly from the first to the last, whose keys and values the verification rewrites
@@ -28,9 +28,7 @@ class SelfSpeculative(Speculative):
         if self.draft_depth is None:
             object.__setattr__(self, "draft_depth", max(1, self.num_layers // 4))
         if not 1 <= self.draft_depth <= self.num_layers:
-            raise UsageError(
-                f"self_speculative: draft_depth must lie in 1..{self.num_layers}, not {self.draft_depth}"
-            )
+            raise UsageError(f"self_speculative: draft_depth must lie in 1..{self.num_layers}, not {self.draft_depth}")
         if self.draft_tokens < 1:
             raise UsageError(f"self_speculative: draft_tokens must be at least 1, not {self.draft_tokens}")
 

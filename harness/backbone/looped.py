@@ -69,7 +69,7 @@ def state_to_save(model: nn.Module) -> dict[str, Tensor] | None:
 
 
 def by_cycles(cache: PlanCache, cycles: int) -> PlanCache:
-    """The keys and values of N layers and B rows, as those of k layers and R·B rows: row c·B + b is row b in cycle c."""
+    """The keys and values of N layers and B rows as those of k layers and R·B rows; row c·B + b is row b in cycle c."""
     unique = len(cache.capacities) // cycles
     other = PlanCache([0] * len(cache.lengths) * cycles, cache.capacities[:unique], cache.device)
     other.lengths = cache.lengths * cycles
