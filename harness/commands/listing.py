@@ -21,7 +21,7 @@ def listing(plugins: Iterable[Path] = ()) -> str:
         load_plugin(file)
     parts = [_registered("methods", METHODS), _registered("tasks", TASKS)]
     parts.append("suites\n" + "\n".join(f"  {name}" for name in suite_names()))
-    models = (f"  {name:16} {f}, {layers} layers x {width}" for name, (f, layers, width, _) in BUILTIN.items())
+    models = (f"  {name:16} {_shape(name)}" for name in BUILTIN)
     parts.append("built-in models\n" + "\n".join(models))
     return "\n\n".join(parts)
 
@@ -30,6 +30,15 @@ def _registered(title: str, registry: Registry) -> str:
     lines = [f"  {name:16} {_first_line(cls)}" for name, cls in registry.load_all().items()]
     lines += [f"  {name:16} BROKEN: {reason}" for name, reason in sorted(registry.broken.items())]
     return "\n".join([title, *lines])
+
+
+def _shape(model: str) -> str:
+    """`opt, 12 layers x 128`, and of a looped model its cycles."""
+    from ..backbone.builtin import BUILTIN, CYCLES
+
+    family, layers, width, _ = BUILTIN[model]
+    looped = f", {CYCLES[model]} x the same {layers // CYCLES[model]}" if model in CYCLES else ""
+    return f"{family}, {layers} layers x {width}{looped}"
 
 
 def _first_line(cls: type) -> str:
