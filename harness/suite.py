@@ -15,7 +15,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from .errors import UsageError, unknown
-from .registry import METHODS, TASKS
+from .registry import METHODS
+from .suite_entries import by_model, overridden
 
 FOLDER = Path(__file__).parent / "suites"
 
@@ -60,7 +61,8 @@ class MethodSpec(_Strict):
     """A method with fixed parameters; one with parameters of its own may still be run at every target.
 
     `seeds_of` runs it once for each seed of a parameter: `{skip_seed: [0, 1, 2]}`. `tuned` is an artefact of
-    `skipbench tune` or `calibrate`; `transfer` lets its fractions serve another model than they were found on.
+    `skipbench tune` or `calibrate`; `transfer` lets its fractions serve another model than they were found on. In a
+    file a method may name a `model` of its own, on which the baseline then runs too.
     """
 
     name: str
@@ -153,7 +155,8 @@ def load_suite(name: str, overrides: dict[str, Any] | None = None) -> Suite:
         raise UsageError(f"suite file {path} is no valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("tasks"), list) or not raw["tasks"]:
         raise UsageError(f"suite file {path} must be a mapping with a list 'tasks'")
-    raw = _overridden(_with_defaults(raw, path), overrides or {})
+    raw = overridden(_with_defaults(raw, path), overrides or {})
+    raw = {**raw, "tasks": by_model(raw["tasks"])}
     try:
         suite = Suite(**{"name": path.stem, **raw})
     except ValidationError as error:
@@ -167,7 +170,7 @@ def suite_hash(suite: Suite) -> str:
     return hashlib.sha256(suite.model_dump_json().encode()).hexdigest()
 
 
-# -- filling in and overriding ------------------------------------------------------------------------------------
+# -- filling in ------------------------------------------------------------------------------------
 
 
 def _with_defaults(raw: dict, path: Path) -> dict:
@@ -186,50 +189,6 @@ def _with_defaults(raw: dict, path: Path) -> dict:
 def _merged(base: dict, over: dict) -> dict:
     both = {key: _merged(base[key], over[key]) for key in base.keys() & over.keys() if isinstance(base[key], dict)}
     return {**base, **over, **both}
-
-
-def _overridden(raw: dict, overrides: dict[str, Any]) -> dict:
-    tasks = raw["tasks"]
-    if overrides.get("task"):
-        tasks = [_find_task(tasks, name) for name in overrides["task"]]
-    if overrides.get("method"):
-        methods = [parse_method(text) for text in overrides["method"]]
-        tasks = [{**entry, "methods": [_known(entry, m) for m in methods]} for entry in tasks]
-    direct = {"model": "model", "target": "targets", "limit": "limit"}
-    changes = {field: overrides[key] for key, field in direct.items() if overrides.get(key) is not None}
-    data = overrides.get("data")
-    return {**raw, "tasks": [{**entry, **changes} for entry in tasks], **({"data": str(data)} if data else {})}
-
-
-def _find_task(entries: list[dict], name: str) -> dict:
-    """The suite's own entry for a task; a task the suite does not have takes the first entry's settings."""
-    TASKS.load(name.partition(":")[0])
-    for entry in entries:
-        if entry.get("task") == name:
-            return entry
-    same = [entry for entry in entries if str(entry.get("task")).partition(":")[0] == name.partition(":")[0]]
-    return {**(same or entries)[0], "task": name}
-
-
-def _known(entry: dict, method: dict) -> dict:
-    """A method named without parameters keeps those the suite gives it."""
-    for own in entry.get("methods", []):
-        if isinstance(own, dict) and {**own, "params": {}} == {**own, **method}:
-            return own
-    return method
-
-
-def parse_method(text: str) -> dict[str, Any]:
-    """`name` or `name:key=value:key=value` from the command line; values are read as YAML. `tuned` is an artefact."""
-    name, *pairs = text.split(":")
-    params = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise UsageError(f"method {text!r}: parameters are written name:key=value, not {pair!r}")
-        params[key.strip()] = yaml.safe_load(value)
-    settings = {key: params.pop(key) for key in ("tuned", "transfer") if key in params}
-    return {"name": name.strip(), "params": params, **settings}
 
 
 def parse_target(text: str) -> float:

@@ -5,7 +5,8 @@ import pytest
 from harness.errors import UsageError
 from harness.executors import prepare
 from harness.jobs.planning import QualityJob, TimingJob, make_jobs
-from harness.suite import load_suite, parse_method, parse_target, suite_names
+from harness.suite import load_suite, parse_target, suite_names
+from harness.suite_entries import parse_method
 
 
 def _write(tmp_path, text):

@@ -53,7 +53,7 @@ def plan_text(suite: Suite, out: Path | None) -> str:
         done = is_done(job_id(job), job, store)
         todo += not done
         lines.append(f"  {'done' if done else 'todo'}  {job.label:48} {_size(job)}")
-    specs = {spec.task: spec.training for spec in suite.tasks}
+    specs = {f"{spec.task} {spec.model}": spec.training for spec in suite.tasks}
     training = [f"{name}: base {t.base_steps:,} steps, then {t.own_steps:,} a checkpoint" for name, t in specs.items()]
     lines += ["training, for checkpoints that are not there yet:", *(f"  {line}" for line in training)]
     return "\n".join([*lines, f"{todo} jobs to do; results in {store.root}"])

@@ -43,6 +43,7 @@ def render(
         *(_table(table) for table in tables),
         "<h2 id='plots'>Plots</h2>",
         *(_plots(panel, plots) for panel in groups),
+        _depth_plots(plots),
         "<h2 id='samples'>Sample outputs</h2>",
         *(sample_section(panel) for panel in groups),
         "<h2 id='recipe'>Environment and recipe</h2>",
@@ -157,6 +158,15 @@ def _plots(panel: Panel, plots: Sequence[Path]) -> str:
         if path.name == f"{panel.slug}_{kind}.svg"
     )
     return f"<section{keys}><h3>{escape(panel_title(panel.config))}</h3><div class='plots'>{figures}</div></section>"
+
+
+def _depth_plots(plots: Sequence[Path]) -> str:
+    """Pictures that compare models."""
+    paths = [path for path in plots if path.name.startswith("depth_") and path.suffix == ".svg"]
+    if not paths:
+        return ""
+    figures = "".join(f"<figure>{_image(path, 'Quality and latency by depth')}</figure>" for path in paths)
+    return f"<section><h3>Looped decoders by depth</h3><div class='plots'>{figures}</div></section>"
 
 
 def _image(path: Path, words: str) -> str:
