@@ -29,7 +29,10 @@ def read_yaml(text: str, where: str) -> Any:
 
 
 def parse_method(text: str) -> dict[str, Any]:
-    """`name` or `name:key=value:key=value` from the command line; values are read as YAML. `tuned` is an artefact."""
+    """`name` or `name:key=value:key=value` from the command line; values are read as YAML.
+
+    `tuned` is an artefact, `model` the model it runs on.
+    """
     name, *pairs = text.split(":")
     params = {}
     for pair in pairs:
@@ -37,7 +40,7 @@ def parse_method(text: str) -> dict[str, Any]:
         if not equals or not key:
             raise UsageError(f"method {text!r}: parameters are written name:key=value, not {pair!r}")
         params[key.strip()] = read_yaml(value, f"method {text!r}: the value of {key.strip()}")
-    settings = {key: params.pop(key) for key in ("tuned", "transfer") if key in params}
+    settings = {key: params.pop(key) for key in ("tuned", "transfer", "model") if key in params}
     return {"name": name.strip(), "params": params, **settings}
 
 

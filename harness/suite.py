@@ -14,11 +14,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
 
 from .errors import UsageError, unknown
-from .notation import check_speedup, parse_method, read_yaml
-from .registry import METHODS, TASKS
+from .notation import check_speedup, read_yaml
+from .registry import METHODS
+from .suite_entries import by_model, overridden
 
 FOLDER = Path(__file__).parent / "suites"
-ANYWHERE = "auto"  # as `data`: look where tasks look by themselves, even if the suite says otherwise
 
 
 class _Strict(BaseModel):
@@ -65,7 +65,8 @@ class MethodSpec(_Strict):
     """A method with fixed parameters; one with parameters of its own may still be run at every target.
 
     `seeds_of` runs it once for each seed of a parameter: `{skip_seed: [0, 1, 2]}`. `tuned` is an artefact of
-    `skipbench tune` or `calibrate`; `transfer` lets its fractions serve another model than they were found on.
+    `skipbench tune` or `calibrate`; `transfer` lets its fractions serve another model than they were found on. In a
+    file a method may name a `model` of its own, on which the baseline then runs too.
     """
 
     name: str
@@ -152,7 +153,8 @@ def load_suite(name: str | Path, overrides: dict[str, Any] | None = None) -> Sui
         raise UsageError(f"suite file {path} cannot be read: {error}") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("tasks"), list) or not raw["tasks"]:
         raise UsageError(f"suite file {path} must be a mapping with a list 'tasks'")
-    raw = _overridden(_with_defaults(raw, path), overrides or {})
+    raw = overridden(_with_defaults(raw, path), overrides or {})
+    raw = {**raw, "tasks": by_model(raw["tasks"])}
     try:
         suite = Suite(**{"name": path.stem, **raw})
     except ValidationError as error:
@@ -166,7 +168,7 @@ def suite_hash(suite: Suite) -> str:
     return hashlib.sha256(suite.model_dump_json().encode()).hexdigest()
 
 
-# -- filling in and overriding ------------------------------------------------------------------------------------
+# -- filling in ------------------------------------------------------------------------------------
 
 
 def _with_defaults(raw: dict, path: Path) -> dict:
@@ -186,41 +188,6 @@ def _merged(base: dict, over: dict) -> dict:
     shared = base.keys() & over.keys()
     both = {k: _merged(base[k], over[k]) for k in shared if isinstance(base[k], dict) and isinstance(over[k], dict)}
     return {**base, **over, **both}
-
-
-def _overridden(raw: dict, overrides: dict[str, Any]) -> dict:
-    tasks = raw["tasks"]
-    if overrides.get("task"):
-        tasks = [_find_task(tasks, name) for name in overrides["task"]]
-    if overrides.get("method"):
-        methods = [parse_method(text) for text in overrides["method"]]
-        tasks = [{**entry, "methods": [_known(entry, m) for m in methods]} for entry in tasks]
-    direct = {"model": "model", "target": "targets", "limit": "limit"}
-    changes = {field: overrides[key] for key, field in direct.items() if overrides.get(key) is not None}
-    changed = {**raw, "tasks": [{**entry, **changes} for entry in tasks]}
-    if overrides.get("data"):
-        data = str(overrides["data"])
-        changed["data"] = None if data == ANYWHERE else data
-    return changed
-
-
-def _find_task(entries: list[dict], name: str) -> dict:
-    """The suite's own entry for a task; a task the suite does not have takes the first entry's settings."""
-    TASKS.load(name.partition(":")[0])
-    for entry in entries:
-        if entry.get("task") == name:
-            return entry
-    same = [entry for entry in entries if str(entry.get("task")).partition(":")[0] == name.partition(":")[0]]
-    return {**(same or entries)[0], "task": name}
-
-
-def _known(entry: dict, method: dict) -> dict:
-    """A method named without parameters keeps those the suite gives it."""
-    listed = entry.get("methods")
-    for own in listed if isinstance(listed, list) else []:
-        if isinstance(own, dict) and {**own, "params": {}} == {**own, **method}:
-            return own
-    return method
 
 
 def _check_names(suite: Suite) -> None:

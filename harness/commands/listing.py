@@ -22,7 +22,7 @@ def listing(plugins: Iterable[Path] = ()) -> str:
         load_plugin(file)
     parts = [_registered("methods", METHODS), _registered("tasks", TASKS)]
     parts.append("suites\n" + "\n".join(f"  {name}" for name in suite_names()))
-    models = (f"  {name:16} {f}, {layers} layers x {width}" for name, (f, layers, width, _) in BUILTIN.items())
+    models = (f"  {name:16} {_shape(name)}" for name in BUILTIN)
     parts.append("built-in models\n" + "\n".join(models))
     return "\n\n".join(parts)
 
@@ -31,6 +31,15 @@ def _registered(title: str, registry: Registry) -> str:
     lines = [f"  {name:16} {_first_line(cls)}" for name, cls in registry.load_all().items()]
     lines += [f"  {name:16} BROKEN: {reason}" for name, reason in sorted(registry.broken.items())]
     return "\n".join([title, *lines])
+
+
+def _shape(model: str) -> str:
+    """`opt, 12 layers x 128`, and of a looped model its cycles."""
+    from ..backbone.builtin import BUILTIN, CYCLES
+
+    family, layers, width, _ = BUILTIN[model]
+    looped = f", {CYCLES[model]} x the same {layers // CYCLES[model]}" if model in CYCLES else ""
+    return f"{family}, {layers} layers x {width}{looped}"
 
 
 def _first_line(cls: type) -> str:
@@ -47,7 +56,7 @@ def plan_text(suite: Suite, out: str | Path | None) -> str:
         done = is_done(job_id(job), job, store)
         todo += not done
         lines.append(f"  {'done' if done else 'todo'}  {job.label:48} {_size(job)}")
-    specs = {spec.task: spec.training for spec in suite.tasks}
+    specs = {f"{spec.task} {spec.model}": spec.training for spec in suite.tasks}
     training = [f"{name}: {_base(t)}{t.own_steps:,} steps a checkpoint" for name, t in specs.items()]
     lines += ["training, for checkpoints that are not there yet:", *(f"  {line}" for line in training)]
     return "\n".join([*lines, f"{todo} jobs to do; results in {store.root}"])

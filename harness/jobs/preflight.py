@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from ..backbone.builtin import BUILTIN
+from ..backbone.builtin import BUILTIN, CYCLES
 from ..backbone.names import check_model_name, model_path
 from ..errors import SkipbenchError, UsageError
 from ..method import Lengths, check_parameters, check_target, load_method
@@ -24,6 +24,7 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
         if job.checkpoint not in ("own", "base"):
             check_model_name(job.checkpoint)
         check_parameters(METHODS.load(job.method), dict(job.params))
+        _check_looped(job)
         task_of(job.spec.task, job.data).load(job.spec.split)
         depth = known_depth(job.spec.model)
         if depth is not None:
@@ -79,3 +80,12 @@ def check_devices(jobs: Iterable[QualityJob]) -> None:
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             why = str(error).splitlines()[0]
             raise UsageError(f"this machine has no device {device!r} ({why}); set decoding.device") from error
+
+
+def _check_looped(job: QualityJob) -> None:
+    model = job.spec.model
+    if getattr(METHODS.load(job.method), "pipelined", False) and model in BUILTIN and model not in CYCLES:
+        raise UsageError(
+            f"method {job.method!r} pipelines the cycles of a looped decoder, and model {model!r} is not looped; give "
+            f"it a model of its own: {job.method}:model=looped-opt"
+        )

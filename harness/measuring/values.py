@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..method import Method, Speculative
 from .rounds import FEWEST, value
 from .running import Runs
 from .samples import Sample, Trace
@@ -81,16 +82,25 @@ def _times(samples: list[Sample], trace: Trace) -> dict:
 
 
 def _counted(runs: Runs) -> dict:
-    trace, num_layers = runs.trace, runs.entry.method.num_layers
+    trace = runs.trace
     plain = {
-        "speedup_layers": num_layers / trace.needed if trace.needed else None,
-        "speedup_layers_batch": num_layers / trace.layers if trace.layers else None,
+        **_speed(runs.entry.method, trace),
         "output_tokens_mean": trace.tokens / trace.rows,
         "kv_bytes_peak": trace.kv_bytes,
         "kv_bytes_mean": sum(runs.kv_by_step) / len(runs.kv_by_step) if runs.kv_by_step else None,
         "memory_bytes_peak": runs.memory,
     }
     return {name: exact(number) for name, number in plain.items()}
+
+
+def _speed(method: Method, trace: Trace) -> dict:
+    """Layer-count speed-ups, or what speaks for a method that guesses, which runs as many layers or more."""
+    if isinstance(method, Speculative):
+        return {"acceptance_rate": trace.acceptance, "passes_per_token": trace.heads}
+    return {
+        "speedup_layers": method.num_layers / trace.needed if trace.needed else None,
+        "speedup_layers_batch": method.num_layers / trace.layers if trace.layers else None,
+    }
 
 
 def _shorter(trace: Trace, baseline: Trace) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .panels import Panel
-from .points import Point, Value
+from .points import REFERENCE, Point, Value
 from .style import INK, QUIET, axes_legend, figure, heading, look, save
 from .words import metric, number
 
@@ -20,7 +20,7 @@ def draw(panel: Panel, folder: Path) -> list[Path]:
 
 def _by_layers(panel: Panel, folder: Path) -> list[Path]:
     name = panel.main_metric
-    if not any(p.get("speedup_layers") and p.get(name) for p in panel.methods):
+    if not any(p.get("speedup_layers") and p.get(name) for p in panel.methods if p.method != REFERENCE):
         return []
     fig, axes = figure(width=4.6, height=3.4)
     _curves(axes[0][0], panel, name, "speedup_layers", None)

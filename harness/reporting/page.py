@@ -45,6 +45,7 @@ def render(
         *(_table(table) for table in tables),
         "<h2 id='plots'>Plots</h2>",
         *(_plots(panel, plots) for panel in groups),
+        _depth_plots(plots),
         "<h2 id='samples'>Sample outputs</h2>",
         *(sample_section(panel) for panel in groups),
         "<h2 id='recipe'>Environment and recipe</h2>",
@@ -168,6 +169,15 @@ def _figure(path: Path, words: str) -> str:
     kind = " class='wide'" if wide > max(WIDE, FLAT * high) else ""
     source = f"data:image/svg+xml;base64,{base64.b64encode(data).decode('ascii')}"
     return f"<figure{kind}><img alt='{escape(words)}' src='{source}'></figure>"
+
+
+def _depth_plots(plots: Sequence[Path]) -> str:
+    """Pictures that compare models."""
+    paths = [path for path in plots if path.name.startswith("depth_") and path.suffix == ".svg"]
+    if not paths:
+        return ""
+    figures = "".join(_figure(path, "Quality and latency by depth") for path in paths)
+    return f"<section><h3>Looped decoders by depth</h3><div class='plots'>{figures}</div></section>"
 
 
 def _recipes(panel: Panel) -> str:

@@ -63,6 +63,7 @@ class Point:
     num_layers = property(lambda self: (self.config.get("model") or {}).get("num_layers"))
     checkpoint = property(lambda self: self.config.get("checkpoint") or "")
     seed = property(lambda self: self.config.get("seed"))
+    guesses = property(lambda self: "acceptance_rate" in self.values)  # speculative: layers do not describe it
     metrics = property(lambda self: list(self.config.get("metrics") or []))
 
     def get(self, metric: str, batch_size: int | None = None) -> Value:

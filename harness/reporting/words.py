@@ -66,6 +66,8 @@ METRICS = {
     "layers_mean": Metric("mean layers a token", 2, -1),
     "cpu_share": Metric("share of a processor", 2, 0),
     "acceptance_rate": Metric("guesses accepted", 3),
+    "passes_per_token": Metric("passes a token", 2, -1),
+    "weight_reads_per_token": Metric("weights read a token (M)", 2, -1, 1e-6),
 }
 TASKS = {"e2e": "E2E", "reddit_tldr": "Reddit TL;DR", "cnn_dm": "CNN/DailyMail", "translation": "Translation"}
 
