@@ -6,7 +6,8 @@ from harness import run_suite
 from harness.errors import UsageError
 from harness.executors import prepare
 from harness.jobs.identity import job_id
-from harness.jobs.planning import QualityJob, TimingJob, make_jobs
+from harness.jobs.planning import FloorJob, QualityJob, TimingJob, make_jobs
+from harness.jobs.preflight import check_jobs
 from harness.jobs.quality_run import QualityRun
 from harness.notation import parse_method, parse_target
 from harness.suite import load_suite, suite_names
@@ -139,3 +140,58 @@ def test_training_examples_may_come_from_another_split(tmp_path):
     assert [s.split for s in settings] == ["train", "validation"]
     with pytest.raises(UsageError, match="unknown split of e2e 'news'"):
         run_suite(_write(tmp_path, GOOD.replace("base_steps: 1, ", "base_steps: 1, split: news, ")), tmp_path / "out")
+
+
+LOOPED = """
+model: nano-opt
+targets: []
+training: {base_steps: 1, own_steps: 1, base_learning_rate: 0.001, own_learning_rate: 0.001}
+timing: {batch_sizes: [1]}
+methods: [full, calm, {name: speed, model: nano-looped-opt}]
+tasks: [e2e, cnn_dm]
+"""
+
+
+def _jobs(suite):
+    return [(s.task, s.model, [m.name for m in s.methods]) for s in suite.tasks]
+
+
+def test_a_method_with_a_model_of_its_own_brings_its_baseline(tmp_path):
+    path = _write(tmp_path, LOOPED)
+    assert _jobs(load_suite(path)) == [
+        ("e2e", "nano-opt", ["full", "calm"]),
+        ("cnn_dm", "nano-opt", ["full", "calm"]),
+        ("e2e", "nano-looped-opt", ["full", "speed"]),
+        ("cnn_dm", "nano-looped-opt", ["full", "speed"]),
+    ]
+    jobs = make_jobs(load_suite(path))
+    groups = [{member.spec.model for member in job.members} for job in jobs if isinstance(job, TimingJob)]
+    assert all(len(models) == 1 for models in groups) and len(groups) == 4
+    floors = [job.label for job in jobs if isinstance(job, FloorJob)]
+    assert len(set(floors)) == len(floors)  # two models of one task share them
+
+
+def test_what_is_asked_for_runs_on_one_model(tmp_path):
+    path = _write(tmp_path, LOOPED)
+    assert _jobs(prepare(path, task="e2e", method="full,speed")) == [("e2e", "nano-looped-opt", ["full", "speed"])]
+    assert _jobs(prepare(path, task="e2e", method="speed")) == [("e2e", "nano-looped-opt", ["full", "speed"])]
+    assert _jobs(prepare(path, task="e2e", model="gpt2")) == [("e2e", "gpt2", ["full", "calm"])]
+    looped = prepare(path, task="e2e", model="looped-opt", method="full,speed,calm")
+    assert _jobs(looped) == [("e2e", "looped-opt", ["full", "speed", "calm"])]
+    named = prepare(path, task="e2e", method="full,speed:model=looped-llama")
+    assert _jobs(named) == [("e2e", "looped-llama", ["full", "speed"])]
+
+
+def test_a_pipeline_on_a_model_without_cycles_is_refused_before_anything_runs(tmp_path):
+    suite = prepare(_write(tmp_path, LOOPED), task="e2e", method="speed", model="nano-opt", data="stand-in")
+    jobs = [job for job in make_jobs(suite) if isinstance(job, QualityJob)]
+    with pytest.raises(UsageError, match="model 'nano-opt' is not looped; give it a model of its own: speed:model="):
+        check_jobs(jobs)
+    with pytest.raises(UsageError, match="its model is a model's name, not 3"):
+        load_suite(_write(tmp_path, LOOPED.replace("model: nano-looped-opt", "model: 3")))
+
+
+def test_every_entry_of_a_task_is_taken():
+    suite = prepare("speed-tiny", task="e2e")
+    assert len(suite.tasks) == 5 == len({spec.model for spec in suite.tasks})
+    assert {spec.task for spec in suite.tasks} == {"e2e"}
