@@ -10,6 +10,8 @@ import typer
 
 from .errors import SkipbenchError
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="skipbench",
     help="Which way of skipping layers buys how much speed for how much quality?",
@@ -36,7 +38,7 @@ def run(
     data: Annotated[
         str | None, typer.Option(help="Folder or file with the tasks' data, `stand-in`, or `auto`.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Results folder; default results/SUITE.")] = None,
+    out: Annotated[str | None, typer.Option(help="Results folder; default results/SUITE.")] = None,
     executor: Annotated[str, typer.Option(help="How jobs are run.")] = "local",
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what is recorded of these jobs first.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would run, and run nothing.")] = False,
@@ -200,15 +202,34 @@ def verify(folder: Annotated[Path, typer.Argument(help="A results folder.")]) ->
 def main() -> None:
     """Entry point: errors are one line, with exit code 1 (a run failed) or 2 (bad usage)."""
     try:
-        app()
-    except SkipbenchError as error:
-        print(f"skipbench: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("skipbench: interrupted; what was recorded is kept, run the same command to go on", file=sys.stderr)
-        sys.exit(130)
+        code = app(standalone_mode=False)
     except BrokenPipeError:
-        sys.exit(0)
+        code = 0
+    except SkipbenchError as error:
+        code = _fail(str(error), error.exit_code)
+    except OSError as error:
+        code = _fail(str(error), 1)
+    except Exception as error:  # typer's usage errors; which package their class is in depends on its version
+        if not hasattr(error, "format_message"):
+            raise
+        code = _misused(error)
+    if code == INTERRUPTED:  # typer turns Ctrl-C into this
+        _fail("interrupted; what was recorded is kept, run the same command to go on", code)
+    sys.exit(code or 0)
+
+
+def _fail(reason: str, code: int) -> int:
+    print(f"skipbench: {' '.join(reason.split())}", file=sys.stderr)
+    return code
+
+
+def _misused(error) -> int:
+    """Report a usage error of typer's in one line."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return error.exit_code
+    command = f" {error.ctx.info_name}" if error.ctx and error.ctx.parent else ""
+    return _fail(f"{error.format_message().rstrip('.')}; see skipbench{command} --help", error.exit_code)
 
 
 if __name__ == "__main__":

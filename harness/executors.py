@@ -10,6 +10,7 @@ from .errors import SkipbenchError, UsageError, unknown
 from .jobs.identity import job_id
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
 from .jobs.preflight import check_devices, check_jobs
+from .notation import parse_target
 from .progress import Reporter
 from .results import Store
 from .results.files import read_json
@@ -43,7 +44,7 @@ def run_suite(
         raise unknown("executor", executor, EXECUTORS)
     jobs = make_jobs(suite)
     check_jobs(job for job in jobs if isinstance(job, QualityJob))
-    root = Path(out) if out is not None else RESULTS / suite.name
+    root = results_folder(suite, out)
     with Reporter(quiet) as reporter, Store(root) as store:
         ids = {job_id(job): job for job in jobs}
         if fresh:
@@ -61,13 +62,24 @@ def run_suite(
     return root
 
 
+def results_folder(suite: Suite, out: str | Path | None) -> Path:
+    """Where a suite's results are kept; UsageError for a name that cannot be a folder."""
+    root = Path(out) if out is not None else RESULTS / suite.name
+    taken = next((path for path in (root, *root.parents) if path.exists() and not path.is_dir()), None)
+    if not str(out) or taken:
+        raise UsageError(f"results need a folder: {taken} is a file" if taken else "--out is empty; name a folder")
+    return root
+
+
 def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
     """The validated suite with the overrides of `run_suite`."""
     from .registry import load_plugin
-    from .suite import parse_target
 
     for file in _listed(plugin):
         load_plugin(file)
+    for option in ("model", "data"):  # an unset shell variable must not mean the default
+        if overrides.get(option) == "":
+            raise UsageError(f"--{option} is empty; leave it out or say which")
     names = {key: _split(overrides.get(key)) for key in ("task", "method")}
     targets = [parse_target(str(value)) for value in _listed(overrides.get("target"))] or None
     return load_suite(name, {**overrides, **names, "target": targets})

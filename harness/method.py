@@ -1,7 +1,8 @@
 """What a method is: a frozen dataclass in one file whose fields are its parameters.
 
-A *schedule* decides from the step alone which layers run. An *early exit* decides from the hidden states. Both leave
-the layers, the cache and the loop to the engine, which checks what they say.
+A *schedule* decides from the step alone which layers run. An *early exit* decides from the hidden states. A
+*speculative* method runs all layers in the end, on several tokens at once, some of them guessed. All leave the layers,
+the cache and the loop to the engine, which checks what they say.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .errors import UsageError, unknown
 from .registry import METHODS
 
 if TYPE_CHECKING:
-    from torch import BoolTensor
+    from torch import BoolTensor, Tensor
 
 KV_POLICIES = ("closed", "propagate", "oracle")
 
@@ -120,25 +121,41 @@ class EarlyExit(Method):
 
 @dataclass(frozen=True)
 class Speculative(Method):
-    """A lossless method: tokens are guessed cheaply and verified at full depth, so the output is the greedy one.
+    """A lossless method: tokens are guessed cheaply and checked at full depth, so the output is the greedy one.
 
-    The engine owns drafting, verification and exact rollback; a method only says which layers draft a token.
+    The engine owns guessing, checking and exact rollback, row by row; a method says how guesses come about:
+
+    - Draft and verify, on any model: `draft_layers()` guess up to `draft_tokens` tokens, one a pass; then one pass of
+      all layers over them finds the true ones. If the draft layers are the first ones, their states, keys and values
+      are used on; those of any other subset are computed anew.
+    - Pipelined (`pipelined = True`), on looped decoders: the first cycle guesses, and the guess follows its parent
+      through the cycles, all of which are rows of one batch of the shared layers.
     """
 
-    draft_tokens: int = 4
+    pipelined: ClassVar[bool] = False
+    draft_tokens: ClassVar[int] = 4  # a subclass may make it a parameter
 
     def draft_layers(self) -> Sequence[int]:
-        """Layers that draft; the verification runs all layers."""
+        """Indices (0-based) of the layers that draft; a pipelined method has none."""
         raise NotImplementedError(f"method {self.name!r} does not implement draft_layers()")
 
+    def guess(self, logits: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+        """Token ids [guesses] from the draft's logits [guesses, vocabulary].
+
+        `rows` [guesses] are the rows of the batch as it was given, `places` [guesses] the places in the row's output,
+        from 0, of the tokens guessed. A bad guess costs time and changes no output.
+        """
+        return logits.argmax(-1)
+
     def recipe(self, horizon: int) -> dict:
-        """Train every layer as a possible exit, so that a shallow draft is any good."""
-        return {"objective": "multi_exit"}
+        """Train every exit that may guess: the ends of the cycles, or every layer."""
+        return {"objective": "cycles" if self.pipelined else "multi_exit"}
 
 
 def check_kv_policy(method: Method) -> None:
-    """Raise UsageError for a policy that does not exist or, `oracle`, means nothing for a schedule."""
+    """Raise UsageError for a policy that does not exist or means nothing for the kind of method."""
     policies = KV_POLICIES if isinstance(method, EarlyExit) else ("closed", "propagate")
+    policies = ("closed",) if isinstance(method, Speculative) else policies
     if method.kv_policy not in policies:
         raise unknown(f"kv_policy of method {method.name!r}:", method.kv_policy, policies)
 
@@ -182,9 +199,11 @@ def build_method(
     """As `load_method`, from the class itself."""
     if not (isinstance(cls, type) and issubclass(cls, Method) and dataclasses.is_dataclass(cls)):
         raise UsageError(
-            f"method {getattr(cls, 'name', None) or cls!r} must be a frozen dataclass that extends LayerSchedule or "
-            "EarlyExit"
+            f"method {getattr(cls, 'name', None) or cls!r} must be a frozen dataclass that extends LayerSchedule, "
+            "EarlyExit or Speculative"
         )
+    if _is_undecorated(cls):
+        raise UsageError(f"method {cls.name!r}: its parameters are no fields; put @dataclass(frozen=True) on the class")
     values = check_parameters(cls, {"num_layers": num_layers, **parameters})
     build = getattr(cls, "for_target", None)
     if target is None or build is None:
@@ -200,6 +219,12 @@ def build_method(
     extra = {k: v for k, v in values.items() if k != "num_layers"}
     method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
     return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
+
+
+def _is_undecorated(cls: type[Method]) -> bool:
+    """Whether a class inherits being a dataclass and names parameters of its own, which nobody could then set."""
+    annotations = inspect.get_annotations(cls).values()
+    return "__dataclass_fields__" not in vars(cls) and any("ClassVar" not in str(kind) for kind in annotations)
 
 
 def restore_method(name: str, num_layers: int, parameters: Mapping[str, object]) -> Method:

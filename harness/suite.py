@@ -11,18 +11,18 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
 
 from .errors import UsageError, unknown
-from .registry import METHODS, TASKS
+from .notation import check_speedup, read_yaml
+from .registry import METHODS
+from .suite_entries import by_model, overridden
 
 FOLDER = Path(__file__).parent / "suites"
-ANYWHERE = "auto"  # as `data`: look where tasks look by themselves, even if the suite says otherwise
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TrainingSpec(_Strict):
@@ -45,7 +45,7 @@ class DecodingSpec(_Strict):
 
     batch_size: int = Field(32, gt=0)
     dtype: Literal["float32", "float64", "bfloat16", "float16"] = "float32"
-    device: str = "cpu"
+    device: str = Field("cpu", pattern=r"^(cpu|cuda|mps|xpu)(:\d+)?$")
     max_prompt_tokens: int | None = Field(None, gt=0)
     max_new_tokens: int | None = Field(None, gt=0)
     temperature: float = Field(0.0, ge=0)
@@ -55,7 +55,7 @@ class DecodingSpec(_Strict):
 class TimingSpec(_Strict):
     """Timing groups: all methods interleaved at each batch size, with forced output length."""
 
-    batch_sizes: list[int] = []
+    batch_sizes: list[PositiveInt] = []
     new_tokens: int = Field(32, gt=1)
     repeats: int = Field(5, gt=0)
     seconds: float = Field(60.0, gt=0)
@@ -65,7 +65,8 @@ class MethodSpec(_Strict):
     """A method with fixed parameters; one with parameters of its own may still be run at every target.
 
     `seeds_of` runs it once for each seed of a parameter: `{skip_seed: [0, 1, 2]}`. `tuned` is an artefact of
-    `skipbench tune` or `calibrate`; `transfer` lets its fractions serve another model than they were found on.
+    `skipbench tune` or `calibrate`; `transfer` lets its fractions serve another model than they were found on. In a
+    file a method may name a `model` of its own, on which the baseline then runs too.
     """
 
     name: str
@@ -102,9 +103,9 @@ class TaskSpec(_Strict):
     task: str
     model: str
     targets: list[float]
-    methods: list[MethodSpec]
-    checkpoints: list[str] = ["own"]
-    seeds: list[int] = [0]
+    methods: list[MethodSpec] = Field(min_length=1)
+    checkpoints: list[str] = Field(["own"], min_length=1)
+    seeds: list[int] = Field([0], min_length=1)
     split: str = "test"
     limit: int | None = Field(None, gt=0)
     training: TrainingSpec
@@ -126,17 +127,10 @@ class TaskSpec(_Strict):
 class Suite(_Strict):
     """A validated suite."""
 
-    name: str
+    name: str = Field(pattern=r"^\w[^/\\]*$")  # also the results folder's
     description: str = ""
     data: str | None = None  # where tasks look first, as --data
     tasks: list[TaskSpec]
-
-
-def check_speedup(value: float) -> float:
-    """A target speed-up that could be meant, or ValueError; whether a model can meet it is seen later."""
-    if not 1 <= value <= 100:
-        raise ValueError(f"a target speed-up is a number from 1 to the number of layers, not {value:g}")
-    return value
 
 
 def suite_names() -> list[str]:
@@ -144,21 +138,23 @@ def suite_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-def load_suite(name: str, overrides: dict[str, Any] | None = None) -> Suite:
+def load_suite(name: str | Path, overrides: dict[str, Any] | None = None) -> Suite:
     """A suite by name or YAML file, validated. `overrides` narrow or replace: task, method, model, data, target, limit.
 
     Raises UsageError in one line for anything that does not fit, naming the place and the nearest valid names.
     """
+    name = str(name)
     path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise unknown("suite", name, suite_names())
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"suite file {path} is no valid YAML: {' '.join(str(error).split())}") from error
+        raw = read_yaml(path.read_text(encoding="utf-8"), f"suite file {path}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"suite file {path} cannot be read: {error}") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("tasks"), list) or not raw["tasks"]:
         raise UsageError(f"suite file {path} must be a mapping with a list 'tasks'")
-    raw = _overridden(_with_defaults(raw, path), overrides or {})
+    raw = overridden(_with_defaults(raw, path), overrides or {})
+    raw = {**raw, "tasks": by_model(raw["tasks"])}
     try:
         suite = Suite(**{"name": path.stem, **raw})
     except ValidationError as error:
@@ -172,7 +168,7 @@ def suite_hash(suite: Suite) -> str:
     return hashlib.sha256(suite.model_dump_json().encode()).hexdigest()
 
 
-# -- filling in and overriding ------------------------------------------------------------------------------------
+# -- filling in ------------------------------------------------------------------------------------
 
 
 def _with_defaults(raw: dict, path: Path) -> dict:
@@ -189,65 +185,9 @@ def _with_defaults(raw: dict, path: Path) -> dict:
 
 
 def _merged(base: dict, over: dict) -> dict:
-    both = {key: _merged(base[key], over[key]) for key in base.keys() & over.keys() if isinstance(base[key], dict)}
+    shared = base.keys() & over.keys()
+    both = {k: _merged(base[k], over[k]) for k in shared if isinstance(base[k], dict) and isinstance(over[k], dict)}
     return {**base, **over, **both}
-
-
-def _overridden(raw: dict, overrides: dict[str, Any]) -> dict:
-    tasks = raw["tasks"]
-    if overrides.get("task"):
-        tasks = [_find_task(tasks, name) for name in overrides["task"]]
-    if overrides.get("method"):
-        methods = [parse_method(text) for text in overrides["method"]]
-        tasks = [{**entry, "methods": [_known(entry, m) for m in methods]} for entry in tasks]
-    direct = {"model": "model", "target": "targets", "limit": "limit"}
-    changes = {field: overrides[key] for key, field in direct.items() if overrides.get(key) is not None}
-    changed = {**raw, "tasks": [{**entry, **changes} for entry in tasks]}
-    if overrides.get("data"):
-        data = str(overrides["data"])
-        changed["data"] = None if data == ANYWHERE else data
-    return changed
-
-
-def _find_task(entries: list[dict], name: str) -> dict:
-    """The suite's own entry for a task; a task the suite does not have takes the first entry's settings."""
-    TASKS.load(name.partition(":")[0])
-    for entry in entries:
-        if entry.get("task") == name:
-            return entry
-    same = [entry for entry in entries if str(entry.get("task")).partition(":")[0] == name.partition(":")[0]]
-    return {**(same or entries)[0], "task": name}
-
-
-def _known(entry: dict, method: dict) -> dict:
-    """A method named without parameters keeps those the suite gives it."""
-    for own in entry.get("methods", []):
-        if isinstance(own, dict) and {**own, "params": {}} == {**own, **method}:
-            return own
-    return method
-
-
-def parse_method(text: str) -> dict[str, Any]:
-    """`name` or `name:key=value:key=value` from the command line; values are read as YAML. `tuned` is an artefact."""
-    name, *pairs = text.split(":")
-    params = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise UsageError(f"method {text!r}: parameters are written name:key=value, not {pair!r}")
-        params[key.strip()] = yaml.safe_load(value)
-    settings = {key: params.pop(key) for key in ("tuned", "transfer") if key in params}
-    return {"name": name.strip(), "params": params, **settings}
-
-
-def parse_target(text: str) -> float:
-    """A target speed-up from the command line: `2` or `2x`."""
-    try:
-        return check_speedup(float(text.lower().removesuffix("x")))
-    except ValueError:
-        raise UsageError(
-            f"a target speed-up is a number from 1 to the model's number of layers, such as 2, not {text!r}"
-        ) from None
 
 
 def _check_names(suite: Suite) -> None:
@@ -264,4 +204,6 @@ def _first_problem(error: ValidationError) -> str:
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"{place}: there is no such setting"
+    if problem["type"] == "value_error":  # one of ours, which says it all
+        return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg'].lower()}, not {json.dumps(problem.get('input'), default=str)[:80]}"

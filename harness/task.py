@@ -32,8 +32,9 @@ class Example:
     references: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.references, str) or not all(isinstance(r, str) for r in self.references):
-            raise UsageError(f"example {self.id!r}: references must be a sequence of strings")
+        references = self.references
+        if not isinstance(references, (list, tuple)) or not all(isinstance(r, str) for r in references):
+            raise UsageError(f"example {self.id!r}: references must be a list of strings, not {references!r:.60}")
         object.__setattr__(self, "references", tuple(self.references))
 
 
@@ -98,9 +99,9 @@ def hash_examples(examples: Sequence[Example]) -> str:
 
 def load_task(name: str, data: str | Path | None = None) -> Task:
     """The task registered as `name`; `name:variant` picks a variant. Raises UsageError for unknown names."""
-    base, _, variant = name.partition(":")
+    base, colon, variant = str(name).partition(":")
     cls = TASKS.load(base)
-    if variant and variant not in cls.variants:
+    if colon and variant not in cls.variants:
         known = ", ".join(f"{base}:{v}" for v in cls.variants) or f"{base} has no variants"
         raise UsageError(f"unknown task {name!r}; choose from: {known}")
     return cls(data=data, variant=variant or None)

@@ -2,29 +2,33 @@
 
 Checked: decoding equals the no-cache oracle; a row in a batch of mixed lengths equals the row alone; the trace equals
 an independent count of layer calls; a second identical call gives the same and leaves the method as it was; the model
-is restored, also after an exception.
+is restored, also after an exception. A pipelined method runs on looped models. Of a speculative method it is also said
+how often it keeps its word in low precision.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import traceback
-import typing
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import torch
+
 from .backbone import Backbone, MissingKV
-from .backbone.tiny import TINY_KINDS, tiny_backbone, tiny_prompts
+from .backbone.tiny import LOOPED_KINDS, TINY_KINDS, tiny_backbone, tiny_prompts
 from .backbone.watching import changes, layer_calls, snapshot
 from .decoding import DecodeOutput, decode, oracle_decode
+from .decoding.agreement import Agreement, greedy_agreement
 from .errors import SkipbenchError, UsageError
-from .method import LayerSchedule, Lengths, Method, build_method, check_layers
+from .forms import parameter_forms
+from .method import LayerSchedule, Lengths, Method, Speculative, build_method, check_layers
 from .registry import METHODS
 
 PROMPTS, NEW_TOKENS = [2, 6, 4], 7
+LOW_PRECISION = ("float32", "bfloat16")
+MORE_PROMPTS, MORE_TOKENS = [2, 6, 4, 3, 5, 7, 4, 1], 24
 HORIZON = 300  # decode steps over which a schedule's layers are read without running them
 ENOUGH = 2  # failing runs after which nothing more is tried
-TARGETS = (2.0, 3.0, 1.5)
 LENGTHS = Lengths(prompt=4, output=6, outputs=(5, 6, 7))
 
 Finding = tuple[str, str]  # (which rule, what was seen)
@@ -33,11 +37,15 @@ _ANYTHING = (Exception, SystemExit)  # an outsider's method may raise what it li
 
 @dataclass
 class Report:
-    """What `validate_method` found: `failures` are sentences, `checked` the runs (model, parameters) that were made."""
+    """What `validate_method` found: `failures` are sentences, `checked` the runs (model, parameters) that were made.
+
+    `notes` say what is no failure but good to know.
+    """
 
     name: str
     failures: list[str] = field(default_factory=list)
     checked: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -45,7 +53,8 @@ class Report:
 
     def __str__(self) -> str:
         if self.ok:
-            return f"{self.name}: ok, {len(self.checked)} runs on {len(TINY_KINDS)} tiny models"
+            models = len({run.partition(" ")[0] for run in self.checked})
+            return "\n".join([f"{self.name}: ok, {len(self.checked)} runs on {models} tiny models", *self.notes])
         return "\n".join([f"{self.name}: broken", *(f"- {failure}" for failure in self.failures)])
 
 
@@ -81,12 +90,25 @@ def _run_all(cls: type[Method], report: Report, found: dict) -> None:
         failing += bool(findings)
         if failing == ENOUGH:
             return
+    if not found and issubclass(cls, Speculative):
+        report.notes.extend(_in_low_precision(cls))
+
+
+def _in_low_precision(cls: type[Speculative]) -> Iterator[str]:
+    """How often outputs equal sequential greedy decoding where rounding decides close calls."""
+    prompts = tiny_prompts(MORE_PROMPTS)
+    for dtype in LOW_PRECISION:
+        models = [
+            (tiny_backbone(kind, dtype=getattr(torch, dtype)), method) for kind, method in _instances(cls, {}, [])
+        ]
+        parts = [greedy_agreement(model, method, *prompts, MORE_TOKENS) for model, method in models]
+        yield f"  {dtype}: {Agreement.over(parts)}"
 
 
 def _runs(cls: type[Method]) -> Iterator[tuple[Backbone, str, Method]]:
     """The first parameter form on every model, each other one on one."""
     refusals: list[UsageError] = []
-    built = [(form, _instances(cls, form, refusals)) for form in _forms(cls)]
+    built = [(form, _instances(cls, form, refusals)) for form in parameter_forms(cls)]
     built = [(form, instances) for form, instances in built if instances]
     if not built:
         raise refusals[0]
@@ -99,36 +121,13 @@ def _runs(cls: type[Method]) -> Iterator[tuple[Backbone, str, Method]]:
 def _instances(cls, form: dict, refusals: list) -> list[tuple[str, Method]]:
     """By kind of model; a form may be refused for some models, but nothing else may go wrong."""
     instances = []
-    for kind, num_layers in TINY_KINDS.items():
+    kinds = LOOPED_KINDS if getattr(cls, "pipelined", False) else TINY_KINDS
+    for kind, num_layers in kinds.items():
         try:
             instances.append((kind, build_method(cls, num_layers, lengths=LENGTHS, **form)))
         except UsageError as error:
             refusals.append(error)
     return instances
-
-
-def _forms(cls: type[Method]) -> list[dict]:
-    """Parameter forms to try, as keywords of `build_method`."""
-    if not dataclasses.is_dataclass(cls):
-        return [{}]  # refused with a reason when it is built
-    targeted = hasattr(cls, "for_target")
-    forms = [{"target": target} for target in TARGETS] if targeted else [{}]
-    search = getattr(cls, "search", None)
-    if search:
-        name, low, high = search
-        forms += [{name: value} for value in (low, (low + high) / 2, high)]
-    hints = typing.get_type_hints(cls)
-    for parameter in dataclasses.fields(cls):
-        for option in _options(hints[parameter.name]):
-            if option != parameter.default:
-                forms.append({**({"target": TARGETS[0]} if targeted else {}), parameter.name: option})
-    return forms
-
-
-def _options(hint: object) -> tuple:
-    if hint is bool:
-        return (False, True)
-    return typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
 
 
 def _guarded(backbone: Backbone, method: Method) -> list[Finding]:
@@ -200,6 +199,8 @@ def _trace(passes: list[list[int]], out: DecodeOutput) -> Iterator[Finding]:
     rule, claimed = "it claims layers that it did not run", [list(out.prompt_layers), *map(list, out.layers_run)]
     if claimed != passes:
         yield rule, f"the trace says {claimed}, but the calls of the layers were {passes}"
+    if out.speculation is not None:
+        return  # its passes are no decode steps
     for step, layers in enumerate(out.layers_run):
         if int(out.layers_needed[:, step].max()) > len(layers):
             yield rule, f"a row needed {int(out.layers_needed[:, step].max())} layers at step {step + 1}, {layers} ran"

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from reporting_fixtures import N, add_run, shared_report
 
 from harness.errors import SkipbenchError, UsageError
 from harness.reporting import build_report
 from harness.reporting.costs import _known_loss
-from harness.reporting.panels import panels
+from harness.reporting.curves import _floor
+from harness.reporting.panels import Panel, panels
 from harness.reporting.plans import layer_shares
-from harness.reporting.points import Point, load_points
+from harness.reporting.points import Point, Value, load_points
 from harness.results import RunFiles, Store
 
 PLOTS = {
@@ -98,6 +100,18 @@ def test_layer_shares_of_a_plan_and_of_an_early_exit(folder):
     first = np.array([row[0] for row in rows])
     assert len(rows) == N
     assert np.allclose(layer_shares(calm)[:, 0], [(first > layer).mean() for layer in range(12)])
+
+
+@pytest.mark.parametrize(("floor", "drawn"), [(75.0, "line"), (17.0, "words"), (95.0, "line")])
+def test_a_floor_far_below_does_not_flatten_the_curves(floor, drawn):
+    axis = Figure().subplots()
+    axis.plot([1, 2], [80, 92])
+    low, high = axis.get_ylim()
+    config = {"method": {"name": "floor", "variant": "title"}}
+    _floor(axis, Panel("p", [Point(config, {"bleu": Value(floor)})]), "bleu")
+    told = [text.get_text() for text in axis.texts]
+    assert told == (["↓ floor: title, 17.0"] if drawn == "words" else [])
+    assert (axis.get_ylim() == (low, high)) == (drawn == "words")
 
 
 def test_loss_is_drawn_where_enough_references_reach():

@@ -184,6 +184,15 @@ def test_missing_numbers_are_dashes():
     assert "| – |" in table.markdown() and "-- " in table.latex() and table.csv().splitlines()[1] == ",,"
 
 
+def test_flagged_numbers_are_marked_and_the_mark_is_explained():
+    busy = Value(25.1, 20.0, 30.0, flag="busy machine: measure again")
+    cells = [Cell(value=busy, name="speedup_wall")], [Cell(value=Value(2.0), name="speedup_wall")]
+    table = Table("t", "t", [Column("speed-up", "speedup_wall")], cells, "A note.")
+    assert "| 25.10† [20.00, 30.00] |" in table.markdown() and "| 2.00 |" in table.markdown()
+    assert "A note. † busy machine: measure again." in table.markdown()
+    assert r"$\dagger$ busy machine" in table.latex()
+
+
 def test_latex_and_markdown_escape_what_they_would_obey():
     assert tex("a_b & 5% {x} \\ [1] ~ ^ #$") == (
         r"a\_b \& 5\% \{x\} \textbackslash{} {[}1{]} \textasciitilde{} \textasciicircum{} \#\$"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from results_fixtures import batches, metric, record, run_config
 
 from harness.errors import SkipbenchError, UsageError
-from harness.results import Store, load_failures, load_runs, verify
+from harness.results import Store, load_failures, load_runs, verify, write_results_csv
 from harness.results.encoding import dumps, is_sealed, loads, plain, seal
 
 VALUES = {"e2e_bleu": metric(50.0, 2.0)}
@@ -132,6 +132,8 @@ def test_a_run_goes_on_after_its_last_whole_batch(tmp_path):
             run.append(batch)
         run.finish(VALUES)
         assert store.is_complete("r") and run.complete
+        store.write_suite("quick", "h", ["r"])
+    write_results_csv(tmp_path)
     assert [r["id"] for r in load_runs(tmp_path)[0].records()] == [f"x{i}" for i in range(6)]
     assert verify(tmp_path).ok
 

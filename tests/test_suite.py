@@ -8,7 +8,8 @@ from harness.executors import prepare
 from harness.jobs.identity import job_id
 from harness.jobs.planning import QualityJob, TimingJob, make_jobs
 from harness.jobs.quality_run import QualityRun
-from harness.suite import load_suite, parse_method, parse_target, suite_names
+from harness.notation import parse_method, parse_target
+from harness.suite import load_suite, suite_names
 
 
 def _write(tmp_path, text):
@@ -123,8 +124,8 @@ def test_a_model_made_here_needs_a_base(tmp_path):
 
 
 def test_a_device_that_is_not_there_is_said_before_anything_is_trained(tmp_path):
-    path = _write(tmp_path, GOOD + "decoding: {device: nowhere}\n")
-    with pytest.raises(UsageError, match="no device 'nowhere'"):
+    path = _write(tmp_path, GOOD + "decoding: {device: 'cuda:7'}\n")
+    with pytest.raises(UsageError, match="no device 'cuda:7'"):
         run_suite(path, tmp_path / "out", task="e2e", data="stand-in")
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..errors import SkipbenchError, UsageError
 from .families import family_of, part
+from .looped import is_tied, num_cycles
 
 
 class Backbone:
@@ -27,6 +28,11 @@ class Backbone:
         self, model: nn.Module, tokenizer=None, name: str | None = None, exit_classifier: Tensor | None = None
     ) -> None:
         family = family_of(model)
+        if num_cycles(model.config) is not None and not is_tied(model):
+            raise UsageError(
+                "the model is looped (its config says num_cycles), but its cycles do not share their weights; load it "
+                "with Backbone.load, or tie it first (harness.backbone.looped.tie_cycles)"
+            )
         self.model, self.tokenizer, self.config = model, tokenizer, model.config
         self.name = name or getattr(model.config, "name_or_path", "") or type(model).__name__
         self.family = model.config.model_type
@@ -66,6 +72,11 @@ class Backbone:
     def num_layers(self) -> int:
         """Number of decoder layers."""
         return len(self.layers)
+
+    @property
+    def num_cycles(self) -> int | None:
+        """How often the unique layers of a looped decoder run; None if the model is not looped."""
+        return num_cycles(self.config)
 
     @property
     def device(self) -> torch.device:

@@ -17,6 +17,21 @@ BUILTIN = {
     "tiny-opt": ("opt", 12, 256, 4),
     "tiny-llama": ("llama", 12, 256, 4),
     "nano-opt": ("opt", 4, 32, 2),
+    "looped-opt": ("opt", 12, 128, 4),
+    "looped-opt-4x1": ("opt", 4, 128, 4),
+    "looped-opt-4x2": ("opt", 8, 128, 4),
+    "looped-opt-4x4": ("opt", 16, 128, 4),
+    "looped-llama": ("llama", 12, 128, 4),
+    "nano-looped-opt": ("opt", 4, 32, 2),
+}
+# Cycles of the looped ones: looped-FAMILY runs 4 unique layers 3 times, looped-FAMILY-KxR runs K of them R times.
+CYCLES = {
+    "looped-opt": 3,
+    "looped-opt-4x1": 1,
+    "looped-opt-4x2": 2,
+    "looped-opt-4x4": 4,
+    "looped-llama": 3,
+    "nano-looped-opt": 2,
 }
 
 
@@ -36,6 +51,7 @@ def builtin_config(name: str, vocab_size: int = VOCABULARY, max_positions: int =
         "bos_token_id": 1,
         "eos_token_id": 2,
         "tie_word_embeddings": True,
+        **({"num_cycles": CYCLES[name]} if name in CYCLES else {}),
     }
     return _llama(common, width) if family == "llama" else _opt(common, width)
 
@@ -46,10 +62,15 @@ def untrained(name: str, vocab_size: int = VOCABULARY, seed: int = 0, max_positi
     from transformers import AutoModelForCausalLM
     from transformers.utils.logging import disable_progress_bar
 
+    from .looped import share_first_cycle
+
     disable_progress_bar()  # saving the model shows bars of its own otherwise
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AutoModelForCausalLM.from_config(builtin_config(name, vocab_size, max_positions))
+        model = AutoModelForCausalLM.from_config(builtin_config(name, vocab_size, max_positions))
+    if name in CYCLES:
+        share_first_cycle(model)
+    return model
 
 
 def _opt(common: dict, width: int):

@@ -7,7 +7,7 @@ ends at the last position its plan can run, so skipping saves memory. Running a 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -62,9 +62,13 @@ class PlanCache(Cache):
         self.uniform = len(set(self.lengths)) == 1 and len(set(tokens)) == 1  # all rows alike before and after the pass
         self._index = None
 
-    def begin_step(self, tokens: int = 1) -> None:
-        """Announce a pass that adds `tokens` positions to every row."""
-        self._begin([tokens] * len(self.lengths))
+    def begin_step(self, tokens: int | Sequence[int] = 1) -> None:
+        """Announce a pass that adds `tokens` positions to every row, or so many to each; a row may get none."""
+        self._begin([tokens] * len(self.lengths) if isinstance(tokens, int) else tokens)
+
+    def keep(self, layers: Iterable[int]) -> None:
+        """In this pass the layers write nothing: what they hold at its positions, from before a rollback, counts."""
+        self._written.update(layers)
 
     def commit(self) -> None:
         """End a pass: lengths grow; layers that wrote nothing get a hole at the positions just added."""
@@ -109,12 +113,12 @@ class PlanCache(Cache):
         self._written.add(layer_idx)
         if self.keys_only:
             raise KeysWritten
-        rows = len(self.lengths)
+        rows = len(key_states)  # the first ones of the cache; the others add nothing in this pass
         return _first(keys, rows).narrow(2, 0, self.end), _first(values, rows).narrow(2, 0, self.end)
 
     def get_seq_length(self, layer_idx: int = 0, *args, **kwargs) -> int:
-        """Positions before this pass, of the longest row."""
-        return max(self.lengths, default=0)
+        """Key slots in sight before the pass's own columns."""
+        return self.end - max(self._adding, default=0)
 
     def get_mask_sizes(self, query_length: int, layer_idx: int = 0, *args, **kwargs) -> tuple[int, int]:
         """Number of key slots in sight, and their offset."""

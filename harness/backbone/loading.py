@@ -9,6 +9,7 @@ import torch
 
 from ..errors import UsageError, unknown
 from .builtin import BUILTIN, untrained
+from .looped import num_cycles, tie_cycles
 from .names import check_model_name, model_path
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -43,6 +44,8 @@ def _from_pretrained(name: str, dtype: str, local: bool, **options):
         model = AutoModelForCausalLM.from_pretrained(name, dtype=DTYPES[dtype], local_files_only=local, **options)
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"model {name!r} cannot be loaded: {_first_line(error)}") from error
+    if num_cycles(model.config) is not None:
+        tie_cycles(model)
     if Path(name).is_dir() and not options and not _holds_tokenizer(Path(name)):
         return model, None  # weights alone still serve token ids; AutoTokenizer would make up an empty tokenizer
     try:

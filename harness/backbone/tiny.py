@@ -11,6 +11,7 @@ from torch import nn
 
 from ..errors import unknown
 from .backbone import Backbone
+from .looped import num_cycles, share_first_cycle
 
 VOCABULARY, WIDTH, HEADS, POSITIONS, EOS = 31, 16, 2, 96, 2
 SPREAD = 0.2  # standard deviation of the weights; embeddings and head have 1
@@ -27,14 +28,22 @@ _KINDS = {
     "gpt_neox": ("GPTNeoXConfig", 7, {"intermediate_size": 24}),
 }
 TINY_KINDS = {kind: layers for kind, (_, layers, _) in _KINDS.items()}  # kind: its layers
+# looped kinds: (kind of the layers, all layers, cycles)
+_LOOPED = {"looped_opt": ("opt", 6, 3), "looped_llama": ("llama", 6, 2), "looped_gpt2": ("gpt2", 4, 4)}
+LOOPED_KINDS = {kind: layers for kind, (_, layers, _) in _LOOPED.items()}
 
 
 def tiny_config(kind: str, num_layers: int | None = None):
-    """The `transformers` config of a tiny model; `kind` is a family, or `opt_projected`."""
+    """The `transformers` config of a tiny model; `kind` is a family, `opt_projected` or a looped kind."""
     import transformers
 
+    if kind in _LOOPED:
+        base, layers, cycles = _LOOPED[kind]
+        config = tiny_config(base, num_layers or layers)
+        config.num_cycles = cycles
+        return config
     if kind not in _KINDS:
-        raise unknown("tiny model", kind, _KINDS)
+        raise unknown("tiny model", kind, [*_KINDS, *_LOOPED])
     name, layers, settings = _KINDS[kind]
     return getattr(transformers, name)(
         vocab_size=VOCABULARY,
@@ -61,6 +70,8 @@ def tiny_backbone(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config or tiny_config(kind, num_layers)).to(dtype).eval()
+        if num_cycles(model.config) is not None:
+            share_first_cycle(model)
         _scatter_weights(model)
         classifier = torch.randn(model.config.hidden_size + 1, dtype=dtype)
     return Backbone(model, name=f"tiny-{kind}", exit_classifier=classifier)

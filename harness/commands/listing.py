@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..executors import RESULTS, is_done
+from ..executors import is_done, results_folder
 from ..jobs.identity import job_id, task_of
-from ..jobs.planning import FloorJob, Job, TimingJob, make_jobs
+from ..jobs.planning import FloorJob, Job, QualityJob, TimingJob, make_jobs
+from ..jobs.preflight import check_jobs
 from ..registry import METHODS, TASKS, Registry, load_plugin
 from ..results import Store
 from ..suite import Suite, TrainingSpec, suite_names
@@ -21,7 +22,7 @@ def listing(plugins: Iterable[Path] = ()) -> str:
         load_plugin(file)
     parts = [_registered("methods", METHODS), _registered("tasks", TASKS)]
     parts.append("suites\n" + "\n".join(f"  {name}" for name in suite_names()))
-    models = (f"  {name:16} {f}, {layers} layers x {width}" for name, (f, layers, width, _) in BUILTIN.items())
+    models = (f"  {name:16} {_shape(name)}" for name in BUILTIN)
     parts.append("built-in models\n" + "\n".join(models))
     return "\n\n".join(parts)
 
@@ -32,19 +33,30 @@ def _registered(title: str, registry: Registry) -> str:
     return "\n".join([title, *lines])
 
 
+def _shape(model: str) -> str:
+    """`opt, 12 layers x 128`, and of a looped model its cycles."""
+    from ..backbone.builtin import BUILTIN, CYCLES
+
+    family, layers, width, _ = BUILTIN[model]
+    looped = f", {CYCLES[model]} x the same {layers // CYCLES[model]}" if model in CYCLES else ""
+    return f"{family}, {layers} layers x {width}{looped}"
+
+
 def _first_line(cls: type) -> str:
     return next(iter((cls.__doc__ or "").strip().splitlines()), "")
 
 
-def plan_text(suite: Suite, out: Path | None) -> str:
+def plan_text(suite: Suite, out: str | Path | None) -> str:
     """What a run would do, job by job, with its size: examples to decode at most, and steps to train."""
-    store = Store(out or RESULTS / suite.name)
+    jobs = make_jobs(suite)
+    check_jobs(job for job in jobs if isinstance(job, QualityJob))
+    store = Store(results_folder(suite, out))
     lines, todo = [f"{suite.name}: {suite.description}"], 0
-    for job in make_jobs(suite):
+    for job in jobs:
         done = is_done(job_id(job), job, store)
         todo += not done
         lines.append(f"  {'done' if done else 'todo'}  {job.label:48} {_size(job)}")
-    specs = {spec.task: spec.training for spec in suite.tasks}
+    specs = {f"{spec.task} {spec.model}": spec.training for spec in suite.tasks}
     training = [f"{name}: {_base(t)}{t.own_steps:,} steps a checkpoint" for name, t in specs.items()]
     lines += ["training, for checkpoints that are not there yet:", *(f"  {line}" for line in training)]
     return "\n".join([*lines, f"{todo} jobs to do; results in {store.root}"])

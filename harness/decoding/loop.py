@@ -9,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from ..backbone import Backbone, PlanCache, gates
-from ..backbone.masked import additive, row_positions
+from ..backbone.masked import additive
 from ..errors import UsageError
-from ..method import EarlyExit, LayerSchedule, Method, check_kv_policy
+from ..method import EarlyExit, LayerSchedule, Method, Speculative, check_kv_policy
 from .clock import read_clock
 from .output import DecodeOutput, Recorder, Timing
+from .passes import prefill
 from .prompts import PromptBatch, left_padded
 from .sampling import Sampling
+from .speculation import speculative_decode
 from .steppers import ExitStepper, ScheduleStepper, Stepper
 
 
@@ -45,6 +47,8 @@ def decode(
     _check_positions(backbone, prompts, max_new_tokens)
     sampling = Sampling(temperature, top_p, seed)
     with torch.inference_mode(), _evaluation_mode(backbone.model):
+        if isinstance(method, Speculative):
+            return speculative_decode(backbone, method, prompts, max_new_tokens, force_length, sampling)
         return _decode(backbone, method, prompts, max_new_tokens, force_length, sampling)
 
 
@@ -76,17 +80,6 @@ def _decode(backbone, method, prompts: PromptBatch, max_new_tokens, force_length
 
     timing = Timing(prefilled - start, done - prefilled, len(recorder.layers_run))
     return recorder.output(prompt_layers, timing, cache.nbytes)
-
-
-def prefill(backbone: Backbone, stepper: Stepper, prompts: PromptBatch) -> Tensor:
-    """Run the prompts; logits [batch, vocabulary] of the first output token."""
-    positions = row_positions(prompts.mask)
-    slots = torch.arange(stepper.cache.end, device=backbone.device)
-    visible = slots <= positions[:, None, :, None]  # a key's slot is its position; padding sees slot 0
-    stepper.begin_prompt(additive(visible, backbone.dtype))
-    hidden = backbone.run_body(prompts.ids, positions, stepper.cache)
-    stepper.cache.commit()
-    return backbone.head(hidden[:, -1])
 
 
 def decode_one_token(backbone: Backbone, stepper: Stepper, step: int, tokens: Tensor) -> Tensor:
@@ -147,8 +140,8 @@ def _fill_gaps(finished: list[bool]) -> list[int]:
 
 
 def _check_fit(backbone: Backbone, method: Method, max_new_tokens: int) -> None:
-    if not isinstance(method, (LayerSchedule, EarlyExit)):
-        raise UsageError(f"decode takes a LayerSchedule or EarlyExit method, not {method!r}")
+    if not isinstance(method, (LayerSchedule, EarlyExit, Speculative)):
+        raise UsageError(f"decode takes a LayerSchedule, EarlyExit or Speculative method, not {method!r}")
     check_kv_policy(method)
     if method.num_layers != backbone.num_layers:
         raise UsageError(

@@ -5,13 +5,14 @@ Every step recomputes the whole sequence under the plan so far. Slow and simple 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..backbone import Backbone, masked_forward
-from ..method import EarlyExit, LayerSchedule, Method
+from ..method import EarlyExit, LayerSchedule, Method, Speculative
 from .states import ExitState
 
 
@@ -36,8 +37,10 @@ def oracle_decode(
         if tokens[-1] in backbone.eos_ids and not force_length:
             break
         ids = prompt + tokens
-        if isinstance(method, LayerSchedule):
-            layers, step_logits = _scheduled(backbone, method, ids, columns, step)
+        if isinstance(method, Speculative):
+            layers, step_logits = _planned(backbone, ids, columns, range(backbone.num_layers))
+        elif isinstance(method, LayerSchedule):
+            layers, step_logits = _planned(backbone, ids, columns, method.layers(step))
         else:
             layers, step_logits = _exited(backbone, method, ids, columns, step, max_new_tokens - 1)
         needed.append(layers)
@@ -46,8 +49,8 @@ def oracle_decode(
     return OracleOutput(tokens, needed, torch.stack(logits))
 
 
-def _scheduled(backbone, method: LayerSchedule, ids: list[int], columns: list[set], step: int) -> tuple[int, Tensor]:
-    columns.append(set(method.layers(step)))
+def _planned(backbone, ids: list[int], columns: list[set], layers: Iterable[int]) -> tuple[int, Tensor]:
+    columns.append(set(layers))
     return len(columns[-1]), backbone.head(_whole_sequence(backbone, ids, columns)[-1])
 
 

@@ -18,6 +18,21 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Speculation:
+    """What guessing did in each row of a batch, all [batch].
+
+    Attributes:
+        guesses: guesses whose true token became known.
+        accepted: those that were right.
+        passes: passes of the body from the row's first decode step to its end: the first so many of `layers_run`.
+    """
+
+    guesses: Tensor
+    accepted: Tensor
+    passes: Tensor
+
+
+@dataclass(frozen=True)
 class DecodeOutput:
     """Output tokens of a batch and the trace of what ran.
 
@@ -25,12 +40,15 @@ class DecodeOutput:
         tokens: [batch, steps], output tokens, the pad id after a row's end.
         lengths: [batch], output tokens of each row, to and including EOS.
         layers_needed: [batch, decode steps], layers each row needed, 0 after its end.
-        layers_run: for each decode step the indices of the layers the batch ran (keys-and-values-only not among them).
+        layers_run: for each decode step the indices of the layers the batch ran (keys-and-values-only not among them);
+            of a speculative method for each pass of the body, of which there may be fewer or more than decode steps.
+            The shared layers of a pipeline count once a pass, as those of the first cycle.
         prompt_layers: indices of the layers the prompt ran, in the prefill.
-        head_checks: for each decode step how often an exit rule read the head.
+        head_checks: for each entry of `layers_run` how often an exit rule read the head.
         timing: seconds of prefill and decoding.
         kv_bytes: bytes allocated for keys and values.
         ended: [batch], whether the row ended with EOS.
+        speculation: what guessing did; None for methods that do not guess.
     """
 
     tokens: Tensor
@@ -42,6 +60,7 @@ class DecodeOutput:
     timing: Timing
     kv_bytes: int
     ended: Tensor
+    speculation: Speculation | None = None
 
 
 class Recorder:

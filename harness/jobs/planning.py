@@ -35,7 +35,7 @@ class QualityJob:
         speed = f" {self.target:g}x" if self.target is not None else ""
         params = "".join(f" {key}={value}" for key, value in self.params) + (" tuned" if self.tuned else "")
         rest = "" if self.checkpoint == "own" else f" ({self.checkpoint})"
-        return f"{self.spec.task} {self.method}{params}{speed}{rest} seed {self.seed}"
+        return f"{self.spec.task} {self.spec.model} {self.method}{params}{speed}{rest} seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ class FloorJob:
     def label(self) -> str:
         return f"{self.spec.task} floor: {self.name}"
 
+    @property
+    def place(self) -> tuple:
+        """What it depends on; no model is among it."""
+        return self.spec.task, self.spec.split, self.spec.limit, self.name
+
 
 @dataclass(frozen=True)
 class TimingJob:
@@ -61,7 +66,7 @@ class TimingJob:
 
     @property
     def label(self) -> str:
-        return f"{self.members[0].spec.task} timing at batch {self.batch_size}"
+        return f"{self.members[0].spec.task} {self.members[0].spec.model} timing at batch {self.batch_size}"
 
 
 Job = QualityJob | FloorJob | TimingJob
@@ -73,10 +78,13 @@ def make_jobs(suite: Suite) -> list[Job]:
     Of runs that differ in a method's own seed alone the first is timed: the others run as many layers.
     """
     jobs: list[Job] = []
+    floored: set[tuple] = set()
     for spec in suite.tasks:
         for seed, checkpoint in product(spec.seeds, spec.checkpoints):
             jobs.extend(_quality_jobs(suite, spec, seed, checkpoint))
-        jobs.extend(FloorJob(suite.name, suite.data, spec, name) for name in load_task(spec.task).floor_names)
+        floors = [FloorJob(suite.name, suite.data, spec, name) for name in load_task(spec.task).floor_names]
+        jobs.extend(floor for floor in floors if floor.place not in floored)  # two models of a task share them
+        floored.update(floor.place for floor in floors)
         timed = tuple(_quality_jobs(suite, spec, spec.seeds[0], spec.checkpoints[0], all_seeds=False))
         jobs.extend(TimingJob(timed, size) for size in spec.timing.batch_sizes)
     return jobs

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
-from ..backbone.builtin import BUILTIN
-from ..backbone.names import check_model_name
-from ..errors import UsageError
-from ..method import check_parameters, check_target
+from ..backbone.builtin import BUILTIN, CYCLES
+from ..backbone.names import check_model_name, model_path
+from ..errors import SkipbenchError, UsageError
+from ..method import Lengths, check_parameters, check_target, load_method
 from ..registry import METHODS
 from .identity import artefact_parameters, task_of
 from .planning import QualityJob
+
+SHORTEST = Lengths(prompt=1, output=2)  # of training examples, which are not tokenised yet: fits any given horizon
 
 
 def check_jobs(jobs: Iterable[QualityJob]) -> None:
@@ -21,11 +24,41 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
         if job.checkpoint not in ("own", "base"):
             check_model_name(job.checkpoint)
         check_parameters(METHODS.load(job.method), dict(job.params))
-        if job.target is not None and job.spec.model in BUILTIN:
-            check_target(job.target, BUILTIN[job.spec.model][1])
+        _check_looped(job)
         task_of(job.spec.task, job.data).load(job.spec.split)
-        if job.tuned is not None and job.spec.model in BUILTIN:
-            artefact_parameters(job, BUILTIN[job.spec.model][1])
+        depth = known_depth(job.spec.model)
+        if depth is not None:
+            _check_method(job, depth)
+
+
+def known_depth(model: str) -> int | None:
+    """A model's number of layers, as far as it can be read without loading it. UsageError if a folder is no model."""
+    if model in BUILTIN:
+        return BUILTIN[model][1]
+    path = model_path(model)
+    if path is None or path.is_file():
+        return None
+    try:
+        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
+        names = ("num_hidden_layers", "n_layer", "num_layers")
+        return next((int(config[name]) for name in names if name in config), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"folder {model} holds no model of transformers: its config.json: {error}") from error
+
+
+def _check_method(job: QualityJob, num_layers: int) -> None:
+    """Whether the method can be built; what a plug-in raises beside UsageError is left to its job."""
+    if job.target is not None:
+        check_target(job.target, num_layers)
+    target, params = job.target, dict(job.params)
+    if job.tuned is not None:
+        target, params = None, artefact_parameters(job, num_layers)
+    try:
+        load_method(job.method, num_layers, target, SHORTEST, **params)
+    except SkipbenchError:
+        raise
+    except Exception:  # its job records the reason, and hurts no other
+        return
 
 
 def _check_base(job: QualityJob) -> None:
@@ -47,3 +80,12 @@ def check_devices(jobs: Iterable[QualityJob]) -> None:
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             why = str(error).splitlines()[0]
             raise UsageError(f"this machine has no device {device!r} ({why}); set decoding.device") from error
+
+
+def _check_looped(job: QualityJob) -> None:
+    model = job.spec.model
+    if getattr(METHODS.load(job.method), "pipelined", False) and model in BUILTIN and model not in CYCLES:
+        raise UsageError(
+            f"method {job.method!r} pipelines the cycles of a looped decoder, and model {model!r} is not looped; give "
+            f"it a model of its own: {job.method}:model=looped-opt"
+        )

@@ -11,6 +11,7 @@ import torch
 
 from ..backbone import Backbone
 from ..decoding import DecodeOutput, decode
+from ..measuring.reads import weight_reads
 from ..method import Method
 from ..results import Run
 from ..scoring.api import all_statistics
@@ -20,6 +21,7 @@ from ..suite import DecodingSpec
 from ..task import EncodedPrompt, Example, Task, decode_output, encode_output, encode_prompt
 from ..training.batches import Pair
 from ..tuning.teacher import TeacherForced, teacher_forced
+from .guesses import guess_statistics, guessed
 from .pieces import output_pieces
 
 
@@ -101,12 +103,13 @@ def _row_seed(seed: int, example_id: str) -> int:
 
 
 def _records(batch: Sequence[Item], number: int, out: DecodeOutput, backbone: Backbone):
-    ran = [len(layers) for layers in out.layers_run]
+    ran, guessing = [len(layers) for layers in out.layers_run], out.speculation
     for row, (example, prompt) in enumerate(batch):
         length = int(out.lengths[row])
+        passes = length - 1 if guessing is None else int(guessing.passes[row])
         ended = bool(out.ended[row])
         tokens = out.tokens[row, :length].tolist()
-        yield {
+        record = {
             "id": example.id,
             "batch": number,
             "prompt_hash": hashlib.sha256(str(prompt.ids).encode()).hexdigest(),
@@ -118,21 +121,30 @@ def _records(batch: Sequence[Item], number: int, out: DecodeOutput, backbone: Ba
             "length": length,
             "ended": ended,
             "layers_needed": out.layers_needed[row, : length - 1].tolist(),
-            "layers_run": ran[: length - 1],
-            "head_checks": sum(out.head_checks[: length - 1]),
+            "layers_run": ran[:passes],
+            "head_checks": sum(out.head_checks[:passes]),
         }
+        if guessing is not None:
+            record |= {"guesses": int(guessing.guesses[row]), "accepted": int(guessing.accepted[row])}
+        yield record
 
 
 # -- scoring --------------------------------------------------------------------------------------------------------
 
 
-def score_run(run: Run, task: Task, items: Sequence[Item], num_layers: int, seed: int, forced: TeacherForced) -> None:
+def score_run(
+    run: Run, task: Task, items: Sequence[Item], backbone: Backbone, seed: int, forced: TeacherForced
+) -> None:
     """Score a fully decoded run and mark it complete."""
     records = run.records()
     statistics = output_statistics(run, task, [item.example for item in items])
-    statistics |= layer_statistics(records, num_layers)
+    if guessed(records):
+        statistics |= guess_statistics(records, weight_reads(backbone))
+    else:
+        statistics |= layer_statistics(records, backbone.num_layers)
+    statistics |= _token_statistics(records)
     values = {name: _value(stats, seed) for name, stats in statistics.items()}
-    values |= _plain_values(records, num_layers, forced)
+    values |= _plain_values(records, backbone.num_layers, forced)
     by_position = {"loss_by_position": forced.loss_by_position(), "tokens_by_position": forced.counts()}
     run.finish(values, per_example=_per_example(statistics), **by_position)
 
@@ -165,6 +177,11 @@ def layer_statistics(records: Sequence[dict], num_layers: int) -> dict[str, Stat
     return {
         "speedup_layers": Statistics(np.stack([full, needed], 1), ratio, note.format("needed by the row")),
         "speedup_layers_batch": Statistics(np.stack([full, ran], 1), ratio, note.format("run by the batch")),
+    }
+
+
+def _token_statistics(records: Sequence[dict]) -> dict[str, Statistics]:
+    return {
         "output_tokens": mean_of(np.array([r["length"] for r in records]), "mean, EOS included"),
         "prompt_tokens": mean_of(np.array([r["prompt_tokens"] for r in records]), "mean"),
     }
@@ -173,7 +190,7 @@ def layer_statistics(records: Sequence[dict], num_layers: int) -> dict[str, Stat
 def _plain_values(records: Sequence[dict], num_layers: int, forced: TeacherForced) -> dict[str, dict]:
     speeds = [num_layers * len(r["layers_needed"]) / sum(r["layers_needed"]) for r in records if r["layers_needed"]]
     numbers = {
-        "speedup_layers_std": float(np.std(speeds)) if speeds else None,
+        **({} if guessed(records) else {"speedup_layers_std": float(np.std(speeds)) if speeds else None}),
         "truncated_prompts": sum(r["truncated"] for r in records),
         "unfinished_outputs": sum(not r["ended"] for r in records),
         "token_accuracy": forced.accuracy,

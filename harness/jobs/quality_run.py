@@ -148,7 +148,7 @@ class QualityRun:
         tick = self.bench.start(job.label)
         decode_split(run, backbone, method, items, spec.decoding, self.max_new_tokens, job.seed, tick)
         forced = teacher_forced_split(backbone, method, items, self.max_new_tokens, spec.decoding.batch_size)
-        score_run(run, self.task, items, backbone.num_layers, job.seed, forced)
+        score_run(run, self.task, items, backbone, job.seed, forced)
 
     def config(self, count: int) -> dict:
         """The content of run.json."""
@@ -205,6 +205,7 @@ def model_facts(backbone: Backbone, name: str, weights: str) -> dict:
         "num_layers": backbone.num_layers,
         "params": backbone.num_parameters,
         "weights": weights,
+        **({"num_cycles": backbone.num_cycles} if backbone.num_cycles is not None else {}),
     }
 
 

@@ -9,6 +9,7 @@ from ..results import load_failures, load_runs, load_suite, write_results_csv
 from ..results.files import read_json, replace_if_changed, replace_json
 from ..results.reading import check_folder
 
+DEPTH = "/depth"
 STAMP = ".report.json"  # digest of the inputs and the files made from them
 
 
@@ -100,7 +101,21 @@ def _draw(folder: Path, groups, drawn: dict) -> dict:
         old = drawn.get(panel.slug, {})
         current = old.get("digest") == digest and all((folder / name).is_file() for name in old["files"])
         made[panel.slug] = old if current else {"digest": digest, "files": _draw_panel(folder, panel)}
+    made |= _draw_depth(folder, groups, code, drawn)
     return made
+
+
+def _draw_depth(folder: Path, groups, code: str, drawn: dict) -> dict:
+    """The pictures that compare models of several depths, kept under a name no panel has."""
+    from . import depth
+    from .style import styled
+
+    digest = hashlib.sha256((code + "".join(map(_contents, groups))).encode("utf-8", "backslashreplace")).hexdigest()
+    old = drawn.get(DEPTH, {})
+    if old.get("digest") == digest and all((folder / name).is_file() for name in old["files"]):
+        return {DEPTH: old}
+    with styled():
+        return {DEPTH: {"digest": digest, "files": [path.name for path in depth.draw(groups, folder)]}}
 
 
 def _contents(panel) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from .claim_list import Claim
 from .equal_speed import at_speed
 from .judging import Evidence, from_interval, paired
+from .latency import deeper, faster, standard_error  # noqa: F401 - the first two are looked up by name
 from .panels import Panel
 from .points import Point, Value
 from .words import metric
@@ -160,17 +161,14 @@ def _batch_change(claim: Claim, point: Point, sign: float) -> Outcome:
     if len(timed) < 2:
         return "the clock ran at one batch size only, or at none"
     (_, first), (size, last) = timed[0], timed[-1]
-    errors = [_error(first), _error(last)]
+    if flag := first.flag or last.flag:
+        return flag
+    errors = [standard_error(first), standard_error(last)]
     if None in errors:
         return "the clock ran once, so its numbers have no interval"
     ratio = last.value / first.value
     error = ratio * float(np.hypot(errors[0] / first.value, errors[1] / last.value))
     return from_interval(sign * (ratio - 1), error, claim.margin, unit=f"of the speed-up, batch {size}")
-
-
-def _error(value: Value) -> float | None:
-    """The standard error behind a 95 % interval."""
-    return None if value.low is None or value.high is None else (value.high - value.low) / 3.92
 
 
 def less_kv(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
@@ -193,7 +191,9 @@ def closer(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     mine, other = _same_batch(point, rival)
     if mine is None:
         return "the clock did not run for both in one timing group"
-    errors = [_error(mine), _error(other)]
+    if flag := mine.flag or other.flag:
+        return flag
+    errors = [standard_error(mine), standard_error(other)]
     if None in errors:
         return "the clock ran once, so its numbers have no interval"
     gain = abs(other.value / point.target - 1) - abs(mine.value / point.target - 1)
@@ -220,14 +220,3 @@ def steadier(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) 
     if not mine or not other:
         return from_interval(other - mine, None, claim.margin, n, "in std of speed-up")
     return from_interval(float(np.log(other / mine)), (1 / max(n - 1, 1)) ** 0.5, claim.margin, n, "log ratio of std")
-
-
-def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
-    """The clock's speed-up against `full` of the same decoder, above 1."""
-    wall = next((t.values["speedup_wall"] for t in point.timings if t.values.get("speedup_wall")), Value())
-    if not wall:
-        return "the clock did not run"
-    error = _error(wall)
-    if error is None:
-        return "the clock ran once, so its number has no interval"
-    return from_interval(wall.value - 1, error, claim.margin, unit="faster")

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .panels import Panel
-from .points import Point, Value
+from .points import REFERENCE, Point, Value
 from .style import INK, QUIET, axes_legend, figure, heading, look, save
-from .words import metric
+from .words import metric, number
 
 FRONT = "filled: on the Pareto front"
 
@@ -20,7 +20,7 @@ def draw(panel: Panel, folder: Path) -> list[Path]:
 
 def _by_layers(panel: Panel, folder: Path) -> list[Path]:
     name = panel.main_metric
-    if not any(p.get("speedup_layers") and p.get(name) for p in panel.methods):
+    if not any(p.get("speedup_layers") and p.get(name) for p in panel.methods if p.method != REFERENCE):
         return []
     fig, axes = figure(width=4.6, height=3.4)
     _curves(axes[0][0], panel, name, "speedup_layers", None)
@@ -63,7 +63,7 @@ def _setting(panel: Panel) -> str:
     timing = next(t for p in panel.methods for t in p.timings)
     parts = [timing.setting.get("device"), timing.setting.get("dtype")]
     threads = timing.setting.get("threads")
-    return ", ".join([str(p) for p in parts if p] + ([f"{threads} threads"] if threads else []))
+    return ", ".join([str(p) for p in parts if p] + ([f"{threads} thread{'s' * (threads > 1)}"] if threads else []))
 
 
 def _curves(axis, panel: Panel, name: str, speed: str, batch_size: int | None) -> None:
@@ -76,8 +76,8 @@ def _curves(axis, panel: Panel, name: str, speed: str, batch_size: int | None) -
     _reference(axis, panel, name)
     for label, spots in curves.items() if batch_size else ():
         _bounds(axis, spots, look(label, labels)["color"], batch_size)
-    _floor(axis, panel, name)
     axis.margins(x=0.08, y=0.1)
+    _floor(axis, panel, name)
 
 
 def _placed(points: Sequence[Point], name: str, speed: str, batch_size: int | None) -> list[tuple[Point, Value, Value]]:
@@ -131,6 +131,13 @@ def _reference(axis, panel: Panel, name: str) -> None:
 
 
 def _floor(axis, panel: Panel, name: str) -> None:
+    """The best trivial output, as a line; in words if it lies so far below that it would flatten the curves."""
     floor = panel.floor(name)
-    if floor:
+    if not floor:
+        return
+    low, high = axis.get_ylim()
+    if floor[0] >= low - (high - low):
         axis.axhline(floor[0], color=QUIET, linestyle="--", linewidth=1.1, label=f"floor: {floor[1]}")
+    else:
+        text = f"↓ floor: {floor[1]}, {number(floor[0], name)}"
+        axis.text(0.02, 0.02, text, transform=axis.transAxes, color=QUIET, fontsize=7.5)

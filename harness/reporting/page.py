@@ -45,6 +45,7 @@ def render(
         *(_table(table) for table in tables),
         "<h2 id='plots'>Plots</h2>",
         *(_plots(panel, plots) for panel in groups),
+        _depth_plots(plots),
         "<h2 id='samples'>Sample outputs</h2>",
         *(sample_section(panel) for panel in groups),
         "<h2 id='recipe'>Environment and recipe</h2>",
@@ -126,7 +127,7 @@ def _table(table: Table) -> str:
         f"<tr{attributes(keys)}>" + "".join(map(_cell, row, table.columns)) + "</tr>\n"
         for row, keys in zip(table.rows, table.keys, strict=True)
     )
-    note = f"<p class='note'>{escape(table.note)}</p>" if table.note else ""
+    note = f"<p class='note'>{escape(table.footnote)}</p>" if table.footnote else ""
     title = f"<h3>{escape(table.title)} <span class='count quiet'></span></h3>"
     grid = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
     box = f"<div class='scroll' tabindex='0'>{grid}</div>"
@@ -141,7 +142,7 @@ def _cell(cell: Cell, column: Column) -> str:
     if not column.name:
         verdict = column.heading == "verdict"
         text = f"<span class='chip {_css(cell.text)}'>{escape(cell.text)}</span>" if verdict else escape(cell.text)
-        return f'<td{" class=prose" if len(cell.text) > 40 else ""} data-v="{escape(cell.text)}">{text}</td>'
+        return f'<td{" class=prose" if len(cell.text) > 24 else ""} data-v="{escape(cell.text)}">{text}</td>'
     if not cell.value:
         return f"<td class='number'>{escape(cell.shown)}</td>"
     short = number(cell.value.value, cell.name)
@@ -168,6 +169,15 @@ def _figure(path: Path, words: str) -> str:
     kind = " class='wide'" if wide > max(WIDE, FLAT * high) else ""
     source = f"data:image/svg+xml;base64,{base64.b64encode(data).decode('ascii')}"
     return f"<figure{kind}><img alt='{escape(words)}' src='{source}'></figure>"
+
+
+def _depth_plots(plots: Sequence[Path]) -> str:
+    """Pictures that compare models."""
+    paths = [path for path in plots if path.name.startswith("depth_") and path.suffix == ".svg"]
+    if not paths:
+        return ""
+    figures = "".join(_figure(path, "Quality and latency by depth") for path in paths)
+    return f"<section><h3>Looped decoders by depth</h3><div class='plots'>{figures}</div></section>"
 
 
 def _recipes(panel: Panel) -> str:

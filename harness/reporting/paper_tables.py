@@ -17,8 +17,8 @@ from .points import FLOOR, REFERENCE, Point, Value, slug
 from .table import Cell, Column, Table, mark_best
 from .words import metric, panel_title, source_title, target_title, task_title
 
-SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_layers_std", "speedup_reads", "speedup_predicted",
-          "speedup_wall", "speedup_total")  # fmt: skip
+SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_reads", "speedup_predicted", "speedup_wall",
+          "speedup_total")  # fmt: skip
 UNREAD = "The paper's own table could not be read, so no figure of it stands here. "
 
 
@@ -34,6 +34,7 @@ class Spec:
     checkpoint: str | None = None  # only runs of this kind of checkpoint
     note: str = ""
     each: bool = True
+    beside: bool = False  # with other models' panels of the same task, by depth
     drop_empty: bool = False
     paper: Callable[[Point], dict | None] | None = None
     paper_rows: Callable[[Panel], list[dict]] | None = None
@@ -50,7 +51,8 @@ SPECS = (
         "cost", "Speed-ups, overhead and memory", ("method", "target", "checkpoint", "batch", *SPEEDS, "overhead_ms",
         "tokens_per_s", "time_to_first_token_ms", "throughput_with_prompt", "output_tokens_mean", "kv_bytes_peak",
         "kv_bytes_mean", "memory_bytes_peak"), drop_empty=True,
-        note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length.",
+        note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length. A "
+        "clock's figure without an interval comes from one round and may be far off.",
     ),
     Spec(
         "skipdecode-main", "SkipDecode's main table: quality by target",
@@ -78,9 +80,14 @@ SPECS = (
         "differ from ours.",
     ),
     Spec(
-        "speed-main", "SPEED's table: latency and quality by depth", ("task", "model", "depth", "method", "metrics",
-        "decode_ms_per_token", "speedup_wall", "acceptance_rate"), needs=("speed",), each=False,
-        note=UNREAD + "A layer speed-up does not describe SPEED, which runs as many layers or more.",
+        "speed-main", "SPEED's table: quality and latency by depth, sequential (full) and pipelined (speed)", ("task",
+        "model", "depth", "cycles", "method", "metrics", "decode_ms_per_token@1", "speedup_wall@1",
+        "decode_ms_per_token@8", "speedup_wall@8", "acceptance_rate", "passes_per_token", "weight_reads_per_token",
+        "speedup_reads"), methods=(REFERENCE, "speed"), needs=("speed",), each=False, beside=True,
+        note=UNREAD + "Depth counts layers run, of which each cycle runs the same ones. A layer speed-up does not "
+        "describe SPEED, which runs as many layers or more; a pass reads the shared weights and the head once. "
+        "Speed-ups are against full on the same model, in the same timing group, at forced output length; acceptance, "
+        "passes and weights are those of the test outputs. Both ways of decoding share one checkpoint.",
     ),
     Spec(
         "untuned", "Without fine-tuning: base checkpoints", ("method", "target", "metrics", "speedup_layers",
@@ -101,7 +108,16 @@ def _tables(spec: Spec, groups: Sequence[Panel]) -> list[Table]:
     fitting = [g for g in groups if any(_wanted(spec, p) and p.method in (spec.needs or (p.method,)) for p in g.points)]
     if spec.each:
         return [_table(spec, [panel]) for panel in fitting]
+    if spec.beside:
+        fitting = _beside(spec, fitting, groups)
     return [_table(spec, fitting)] if fitting else []
+
+
+def _beside(spec: Spec, fitting: Sequence[Panel], groups: Sequence[Panel]) -> list[Panel]:
+    """The panels, and those of other models on the same tasks, shallow ones first."""
+    tasks = {panel.config["task"] for panel in fitting}
+    joined = [g for g in groups if g.config["task"] in tasks and any(_wanted(spec, p) for p in g.points)]
+    return sorted(joined, key=lambda g: (g.config["task"], g.config["model"]["num_layers"], g.config["model"]["name"]))
 
 
 def _wanted(spec: Spec, point: Point) -> bool:
@@ -216,6 +232,7 @@ WORDS: dict[str, Callable[[Point], str]] = {
     "task": lambda p: task_title(p.task),
     "model": lambda p: p.model,
     "depth": lambda p: str(p.num_layers),
+    "cycles": lambda p: str((p.config.get("model") or {}).get("num_cycles") or Cell().text),
     "method": lambda p: f"floor: {p.variant}" if p.method == FLOOR else p.label or p.method,
     "target": lambda p: target_title(p.target),
     "checkpoint": lambda p: slug(Path(p.checkpoint).name) or Cell().text,

@@ -23,7 +23,7 @@ def draw(panel: Panel, folder: Path) -> list[Path]:
 
 
 def _plan_picture(panel: Panel, folder: Path) -> list[Path]:
-    rows = {k: v for k, v in panel.curves().items() if any(layer_shares(p) is not None for p in v)}
+    rows = {k: v for k, v in panel.curves().items() if any(layer_shares(p) is not None and not p.guesses for p in v)}
     if not rows:
         return []
     columns = max(map(len, rows.values()))
@@ -120,7 +120,7 @@ def _plan(axis, point: Point, steps: int, start: float):
 
 def _exit_histogram(panel: Panel, folder: Path) -> list[Path]:
     """Where early exits leave: the share of decode steps that needed each number of layers."""
-    exits = [(k, p) for k, v in panel.curves().items() for p in v if not p.config.get("plan")]
+    exits = [(k, p) for k, v in panel.curves().items() for p in v if not p.config.get("plan") and not p.guesses]
     exits = [(label, p, needed) for label, p in exits if (needed := _needed(p)) is not None]
     if not exits:
         return []

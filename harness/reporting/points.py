@@ -16,13 +16,15 @@ TIMING_SETTING = ("batch_size", "dtype", "device", "threads", "attention", "deco
 
 @dataclass(frozen=True)
 class Value:
-    """A number with its 95 % interval; any part may be None. `note` says why a value is missing."""
+    """A number with its 95 % interval; any part may be None. `note` says why a value is missing, `flag` why one that is
+    there should not be believed."""
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
     note: str | None = None
     seeds: tuple[float, float] | None = None  # smallest and largest over seeds, if there are several
+    flag: str | None = None
 
     def __bool__(self) -> bool:
         return self.value is not None
@@ -61,6 +63,7 @@ class Point:
     num_layers = property(lambda self: (self.config.get("model") or {}).get("num_layers"))
     checkpoint = property(lambda self: self.config.get("checkpoint") or "")
     seed = property(lambda self: self.config.get("seed"))
+    guesses = property(lambda self: "acceptance_rate" in self.values)  # speculative: layers do not describe it
     metrics = property(lambda self: list(self.config.get("metrics") or []))
 
     def get(self, metric: str, batch_size: int | None = None) -> Value:
@@ -132,4 +135,4 @@ def _values(values: dict) -> dict[str, Value]:
 def _value(entry: object) -> Value:
     if not isinstance(entry, dict):
         return Value(entry)
-    return Value(*(entry.get(key) for key in ("value", "low", "high", "note")))
+    return Value(**{key: entry.get(key) for key in ("value", "low", "high", "note", "flag")})

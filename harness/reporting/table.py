@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .points import Value
-from .words import MISSING, metric, with_interval
+from .words import FLAGGED, MISSING, metric, with_interval
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,20 @@ class Table:
         lines = [f"**{self.title}**", "", _md_row(c.heading for c in self.columns)]
         lines.append(_md_row("---:" if c.name else "---" for c in self.columns))
         lines += [_md_row(_md_cell(cell) for cell in row) for row in self.rows]
-        return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
+        return "\n".join([*lines, "", *([self.footnote, ""] if self.footnote else [])])
+
+    @property
+    def footnote(self) -> str:
+        """The note, and what the marks at flagged values mean."""
+        flags = {c.value.flag: None for row in self.rows for c in row if c.value and c.value.flag}
+        return " ".join(filter(None, [self.note, *(f"{FLAGGED} {flag}." for flag in flags)]))
 
     def latex(self) -> str:
         """A table environment that shrinks to the line; needs the packages booktabs and graphicx."""
         spec = "".join("r" if c.name else "l" for c in self.columns)
         body = [" & ".join(_tex_cell(cell) for cell in row) + r" \\" for row in self.rows]
         head = " & ".join(tex(c.heading) for c in self.columns) + r" \\"
-        note = [r"\par\smallskip\footnotesize " + tex(self.note)] if self.note else []
+        note = [r"\par\smallskip\footnotesize " + tex(self.footnote)] if self.footnote else []
         fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
         return "\n".join(
             [r"% needs \usepackage{booktabs,graphicx}", r"\begin{table}", r"\centering\small"]
@@ -114,7 +120,7 @@ TEX = {
     **{"[": "{[}", "]": "{]}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
     **{c: "\\" + c for c in "&%$#_{}"},
     **{"“": "``", "”": "''", "’": "'", "→": r"$\to$", "δ": r"$\delta$", "ε": r"$\varepsilon$", "λ": r"$\lambda$"},
-    **{"τ": r"$\tau$", "γ": r"$\gamma$"},
+    **{"†": r"$\dagger$", "τ": r"$\tau$", "γ": r"$\gamma$"},
 }
 
 

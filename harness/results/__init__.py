@@ -21,7 +21,7 @@ Reading, without a lock: `read_results(root)` (pandas frame), `load_runs`, `load
 
 What a folder holds (schema 1; all JSON is strict and ASCII, NaN and infinities are null):
 
-    suite.json                   {"suite", "hash", "jobs": [run and group ids in order]}
+    suite.json                   {"suite", "hash", "jobs": [run and group ids in order], "sha256"}
     runs/<run_id>/run.json       everything that configures the run, and its environment
     runs/<run_id>/records.jsonl  a line an example: id, batch, batch_rows, prompt_hash, prompt_tokens, truncated,
                                  output, pieces (the text of each output token), tokens, length, ended,

@@ -79,7 +79,7 @@ class Store:
 
     def write_suite(self, name: str, suite_hash: str, jobs: Sequence[str]) -> None:
         """Record what this folder should hold when complete: run ids and group ids, in order."""
-        document = {"suite": name, "hash": suite_hash, "jobs": list(jobs)}
+        document = seal({"suite": name, "hash": suite_hash, "jobs": list(jobs)})
         path = self.root / "suite.json"
         if not path.is_file() or read_json(path) != document:
             self._check_held()

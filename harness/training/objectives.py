@@ -1,13 +1,14 @@
 """What is minimised: cross-entropy on output tokens, under a plan or at every layer.
 
 An objective is the JSON value a method's `recipe` gives: {"objective": "plan", "prompt": [...], "steps": [[...], ...]}
-or {"objective": "multi_exit"}. A list of plans under "plans" means one drawn at random each batch.
+{"objective": "multi_exit"}, or on a looped decoder {"objective": "cycles"}. A list of plans under "plans" means one
+drawn at random each batch.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -33,7 +34,12 @@ def make_loss(backbone: Backbone, objective: dict, seed: int) -> Loss:
         return lambda batch, step: plan_loss(backbone, _draw(seed, step).choice(objective["plans"]), batch)
     if kind == "multi_exit":
         return lambda batch, step: multi_exit_loss(backbone, batch, _draw(seed, step))
-    raise UsageError(f"unknown training objective {kind!r}; a method's recipe gives 'plan', 'plans' or 'multi_exit'")
+    if kind == "cycles":
+        weights = cycle_weights(backbone)
+        return lambda batch, step: exits_loss(backbone, batch, weights)
+    raise UsageError(
+        f"unknown training objective {kind!r}; a method's recipe gives 'plan', 'plans', 'multi_exit' or 'cycles'"
+    )
 
 
 def _draw(seed: int, step: int) -> random.Random:
@@ -77,7 +83,11 @@ def multi_exit_loss(backbone: Backbone, batch: Batch, rng: random.Random) -> Ten
 
     On deep models a few layers are drawn each step, the last always; weights are scaled so that the mean is unbiased.
     """
-    weights = exit_weights(backbone.num_layers, rng)
+    return exits_loss(backbone, batch, exit_weights(backbone.num_layers, rng))
+
+
+def exits_loss(backbone: Backbone, batch: Batch, weights: Mapping[int, float]) -> Tensor:
+    """Sum of the cross-entropies after the given layers (0-based), each times its weight, through one shared head."""
     kept: list[tuple[float, Tensor]] = []
 
     def keep(layer: int, _: Tensor, hidden: Tensor) -> None:
@@ -90,6 +100,15 @@ def multi_exit_loss(backbone: Backbone, batch: Batch, rng: random.Random) -> Ten
     return sum(
         w * cross_entropy(layer_logits, batch.targets) for (w, _), layer_logits in zip(kept, logits, strict=True)
     )
+
+
+def cycle_weights(backbone: Backbone) -> dict[int, float]:
+    """Loss weight of the last layer of each cycle c (from 1) of a looped decoder: c / (1 + ... + R)."""
+    cycles = backbone.num_cycles
+    if cycles is None:
+        raise UsageError(f"the objective 'cycles' trains looped decoders, and model {backbone.name!r} is not looped")
+    unique, total = backbone.num_layers // cycles, cycles * (cycles + 1) / 2
+    return {cycle * unique - 1: cycle / total for cycle in range(1, cycles + 1)}
 
 
 def exit_weights(num_layers: int, rng: random.Random) -> dict[int, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..backbone.builtin import BUILTIN, POSITIONS
+from ..backbone.builtin import BUILTIN, CYCLES, POSITIONS
 from ..task import Task
 from .recipe import Recipe
 
@@ -28,6 +28,18 @@ class Setting:
     def builtin(self) -> bool:
         """Whether the model is made and trained here."""
         return self.model in BUILTIN
+
+    def trained_for(self, objective: dict) -> dict:
+        """The objective as this model is trained for it.
+
+        A looped decoder that runs every layer is trained at the ends of its cycles, so that its sequential and its
+        pipelined decoding share one checkpoint.
+        """
+        if self.model not in CYCLES or objective.get("objective") != "plan":
+            return objective
+        layers = list(range(BUILTIN[self.model][1]))
+        everywhere = all(list(step) == layers for step in [objective["prompt"], *objective["steps"]])
+        return {"objective": "cycles"} if everywhere else objective
 
     @property
     def horizon(self) -> int:

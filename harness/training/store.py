@@ -63,7 +63,7 @@ class Checkpoints:
 
     def own_key(self, setting: Setting, objective: dict) -> str:
         """Key of the base trained on under an objective; a classifier is trained afterwards and changes no weight."""
-        objective = {name: value for name, value in objective.items() if name != "classifier"}
+        objective = {k: v for k, v in setting.trained_for(objective).items() if k != "classifier"}
         return key_of(
             kind="own",
             base=self.base_key(setting),
@@ -104,7 +104,7 @@ class Checkpoints:
         if not self._holds(key):
             base = self.base(setting)
             backbone = self._load(base.path if base else setting.model)
-            self._train(setting, key, label, setting.own, objective, backbone)
+            self._train(setting, key, label, setting.own, setting.trained_for(objective), backbone)
         return self._read(key)
 
     def exit_classifier(self, setting: Setting, name: str, weights: str):
@@ -140,6 +140,7 @@ class Checkpoints:
         return Backbone.load(name, "float32", _training_device())
 
     def _train(self, setting: Setting, key: str, label: str, recipe: Recipe, objective: dict, backbone) -> None:
+        from ..backbone.looped import state_to_save
         from .loop import train
 
         state_file = self.root / f"{key}.state"
@@ -148,7 +149,7 @@ class Checkpoints:
         pairs = self._training_pairs(setting, backbone.require_tokenizer())
         trained = train(backbone, pairs, objective, recipe, setting.seed, state_file, progress)
         with self._new_folder(key) as folder:
-            backbone.model.save_pretrained(folder)
+            backbone.model.save_pretrained(folder, state_dict=state_to_save(backbone.model))
             backbone.tokenizer.save_pretrained(folder)
             facts = {
                 "model": setting.model,
@@ -232,7 +233,7 @@ def _full_objective(setting: Setting) -> dict:
     from ..backbone.builtin import BUILTIN
 
     layers = list(range(BUILTIN[setting.model][1]))
-    return {"objective": "plan", "prompt": layers, "steps": [layers]}
+    return setting.trained_for({"objective": "plan", "prompt": layers, "steps": [layers]})
 
 
 def _texts(setting: Setting):

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from ..backbone import Backbone, gates, masked_forward
 from ..backbone.masked import causal_mask, row_positions
 from ..decoding.states import ExitState
-from ..method import EarlyExit, LayerSchedule, Method
+from ..method import EarlyExit, LayerSchedule, Method, Speculative
 from ..training.batches import Batch, Pair, collate
 from ..training.objectives import plan_logits
 
@@ -69,6 +69,9 @@ def method_logits(backbone: Backbone, method: Method, batch: Batch, max_steps: i
     """Logits [output tokens, vocabulary] of a batch when each position runs what the method says."""
     if isinstance(method, LayerSchedule):
         return plan_logits(backbone, LayerSchedule.recipe(method, batch.decode_steps), batch)
+    if isinstance(method, Speculative):  # lossless: what counts in the end is the whole model
+        everywhere = list(range(backbone.num_layers))
+        return plan_logits(backbone, {"prompt": everywhere, "steps": [everywhere]}, batch)
     exits = _hindsight_logits if method.kv_policy == "oracle" else _exit_logits
     return exits(backbone, method, batch, max_steps)
 

@@ -1,0 +1,71 @@
+"""Comparisons of latency: what SPEED claims (arXiv 2310.12072). See comparisons.py for what all kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .claim_list import Claim
+from .judging import Evidence, from_interval
+from .panels import LIKE, Panel
+from .points import REFERENCE, Point, Value
+
+
+def standard_error(value: Value) -> float | None:
+    """The standard error behind a 95 % interval."""
+    return None if value.low is None or value.high is None else (value.high - value.low) / 3.92
+
+
+def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Evidence | str:
+    """The share of `full`'s time per token that is saved on the same decoder, at the smallest batch size timed."""
+    wall, size = _smallest(point, "speedup_wall")
+    if not wall:
+        return "the clock did not run"
+    if wall.flag:
+        return wall.flag
+    error = standard_error(wall)
+    if error is None:
+        return "the clock ran once, so its number has no interval"
+    return from_interval(1 - 1 / wall.value, error / wall.value**2, claim.margin, unit=f"of the time, batch {size}")
+
+
+def deeper(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Evidence | str:
+    """What is left of the time of one cycle of as many weights after a token's; below 0 if the token takes longer."""
+    cycles = _cycles(point)
+    if cycles < 2:
+        return "the decoder has one cycle"
+    shallow = next(
+        (p for other in panels if _alike(panel, other) for p in other.methods if _is_one_cycle(p, point)), None
+    )
+    if shallow is None:
+        return f"there is no full with one cycle of {point.num_layers // cycles} layers"
+    (deep, size), (one, _) = (_smallest(p, "decode_ms_per_token") for p in (point, shallow))
+    if flag := deep.flag or one.flag:
+        return flag
+    errors = [standard_error(v) for v in (deep, one)]
+    if None in errors:
+        return "the clock did not run for both, or ran once"
+    ratio = deep.value / one.value
+    error = ratio * float((errors[0] / deep.value) ** 2 + (errors[1] / one.value) ** 2) ** 0.5
+    return from_interval(1 - ratio, error, claim.margin, unit=f"of one cycle's time, {cycles} cycles, batch {size}")
+
+
+def _smallest(point: Point, name: str) -> tuple[Value, int | None]:
+    """A timed metric at the smallest batch size that has it."""
+    timed = [t for t in point.timings if t.values.get(name)]
+    first = min(timed, key=lambda t: t.batch_size or 0, default=None)
+    return (first.values[name], first.batch_size) if first else (Value(), None)
+
+
+def _cycles(point: Point) -> int:
+    return (point.config.get("model") or {}).get("num_cycles") or 0
+
+
+def _alike(panel: Panel, other: Panel) -> bool:
+    return all(panel.config.get(key) == other.config.get(key) for key in LIKE)
+
+
+def _is_one_cycle(other: Point, point: Point) -> bool:
+    """Whether it is sequential decoding of one cycle of layers like the point's."""
+    layers = point.num_layers // _cycles(point)
+    family = [(p.config.get("model") or {}).get("family") for p in (other, point)]
+    return (other.method, _cycles(other), other.num_layers) == (REFERENCE, 1, layers) and family[0] == family[1]
