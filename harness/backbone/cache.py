@@ -114,7 +114,7 @@ class PlanCache(Cache):
         if self.keys_only:
             raise KeysWritten
         rows = len(key_states)  # the first ones of the cache; the others add nothing in this pass
-        return keys[:rows].narrow(2, 0, self.end), values[:rows].narrow(2, 0, self.end)
+        return _first(keys, rows).narrow(2, 0, self.end), _first(values, rows).narrow(2, 0, self.end)
 
     def get_seq_length(self, layer_idx: int = 0, *args, **kwargs) -> int:
         """Key slots in sight before the pass's own columns."""
@@ -175,7 +175,7 @@ class PlanCache(Cache):
         """Scatter new states to (row, length); left padding in front of a row's tokens is not written."""
         rows, _, tokens, _ = states.shape
         if self.uniform and tokens == self._adding[0]:
-            buffer[:rows].narrow(2, self.lengths[0], tokens).copy_(states)
+            _first(buffer, rows).narrow(2, self.lengths[0], tokens).copy_(states)
             return
         if self._index is None:
             self._index = self._scatter_index(tokens)
@@ -190,3 +190,8 @@ class PlanCache(Cache):
             for i in range(adding)
         ]
         return tuple(torch.tensor(side, device=self.device) for side in zip(*triples, strict=True))
+
+
+def _first(buffer: Tensor, rows: int) -> Tensor:
+    """The first rows of a buffer, which is longer once rows have left the batch."""
+    return buffer if len(buffer) == rows else buffer[:rows]

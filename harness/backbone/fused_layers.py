@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention, silu
+from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 from .cache import PlanCache
 
@@ -88,20 +88,20 @@ class FusedOPTLayer(FusedLayer):
         self.activation = torch.relu_ if type(layer.activation_fn) is nn.ReLU else layer.activation_fn
 
     def run(self, hidden: Tensor, rows: int, columns: int, mask: Tensor | None) -> Tensor:
-        normed = layer_norm(hidden, *self.norm) if self.norm_first else hidden
+        normed = torch.layer_norm(hidden, *self.norm) if self.norm_first else hidden
         states = linear(normed, self.qkv_weight, self.qkv_bias).view(rows, columns, 3, -1, self.head_width)
         query, keys, values = states.permute(2, 0, 3, 1, 4).unbind(0)  # each [rows, heads, columns, head width]
         keys, values = self.now.cache.update(keys, values, self.index)
         mixed = scaled_dot_product_attention(query, keys, values, mask, scale=self.scale)
         hidden = linear(mixed.transpose(1, 2).reshape(hidden.shape), *self.out).add_(hidden)
         if not self.norm_first:
-            hidden = layer_norm(hidden, *self.norm)
-        normed = layer_norm(hidden, *self.final_norm) if self.norm_first else hidden
+            hidden = torch.layer_norm(hidden, *self.norm)
+        normed = torch.layer_norm(hidden, *self.final_norm) if self.norm_first else hidden
         hidden = linear(self.activation(linear(normed, *self.fc1)), *self.fc2).add_(hidden)
-        return hidden if self.norm_first else layer_norm(hidden, *self.final_norm)
+        return hidden if self.norm_first else torch.layer_norm(hidden, *self.final_norm)
 
     def write_keys(self, hidden: Tensor, rows: int, columns: int) -> None:
-        normed = layer_norm(hidden, *self.norm) if self.norm_first else hidden
+        normed = torch.layer_norm(hidden, *self.norm) if self.norm_first else hidden
         states = linear(normed, self.kv_weight, self.kv_bias).view(rows, columns, 2, -1, self.head_width)
         self.now.cache.update(*states.permute(2, 0, 3, 1, 4).unbind(0), self.index)
 
