@@ -109,7 +109,7 @@ def _instances(cls, form: dict, refusals: list) -> list[tuple[str, Method]]:
 
 def _forms(cls: type[Method]) -> list[dict]:
     """Parameter forms to try, as keywords of `build_method`."""
-    if not dataclasses.is_dataclass(cls):
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         return [{}]  # refused with a reason when it is built
     targeted = hasattr(cls, "for_target")
     forms = [{"target": target} for target in TARGETS] if targeted else [{}]
@@ -158,7 +158,7 @@ def _schedule_rules(method: LayerSchedule) -> Iterator[Finding]:
             )
             return
     if method.kv_policy == "closed":
-        yield from _holes(said, set(method.prompt_layers()))
+        yield from _holes(said, set(check_layers(method, method.prompt_layers(), "prompt_layers()")))
 
 
 def _holes(said: list[tuple[int, ...]], always: set[int]) -> Iterator[Finding]:

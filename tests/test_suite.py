@@ -98,12 +98,42 @@ def test_targets_that_mean_nothing(text):
         (("tasks:", "task:"), "must be a mapping with a list 'tasks'"),
         (("[full,", "[full"), "no valid YAML"),
         (("model: nano-opt\n", ""), "tasks.0.model: field required"),
+        (("targets: [2]", "targets: [2]\ntargets: [3]"), "'targets' stands there twice"),
+        (("targets: [2]", "targets: [.inf]"), "targets.0: input should be a finite number"),
+        (("{base_steps: 7}", "null"), "tasks.1.training: input should be a valid dictionary"),
+        (("[full, {name: calm, params: {confidence: softmax}}]", "[]"), "tasks.0.methods: .*at least 1 item"),
+        (("timing:", "seeds: []\ntiming:"), "tasks.0.seeds: .*at least 1 item"),
+        (("timing:", "checkpoints: []\ntiming:"), "tasks.0.checkpoints: .*at least 1 item"),
+        (("batch_sizes: [1]", "batch_sizes: [0]"), "tasks.0.timing.batch_sizes.0"),
+        (("timing:", "decoding: {device: gpu}\ntiming:"), "tasks.0.decoding.device"),
+        (("tasks:", "name: ../elsewhere\ntasks:"), "name: string should match"),
+        (("tasks:", "day: 2026-13-45\ntasks:"), "no valid YAML"),
     ],
 )
 def test_mistakes_in_a_suite_file_are_one_clear_line(tmp_path, change, message):
+    path = _write(tmp_path, GOOD.replace(*change))
     with pytest.raises(UsageError, match=message) as caught:
-        load_suite(_write(tmp_path, GOOD.replace(*change)))
+        load_suite(path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("methods", ["5", "null", "full", "{full: {}}", "[[full]]", "[null]", "[{}]"])
+def test_a_method_asked_for_takes_the_place_of_whatever_the_suite_has(tmp_path, methods):
+    path = _write(tmp_path, GOOD.replace("[full, {name: calm, params: {confidence: softmax}}]", methods))
+    assert [method.name for method in prepare(path, method="calm").tasks[0].methods] == ["calm"]
+
+
+@pytest.mark.parametrize("value", ["[", "{1: 2", "!!python/name:x", "@x", "`", "\t"])
+def test_values_on_the_command_line_that_are_no_yaml(value):
+    with pytest.raises(UsageError, match="the value of a is no valid YAML") as caught:
+        parse_method(f"full:a={value}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["model", "data"])
+def test_an_empty_option_is_not_the_default(option):
+    with pytest.raises(UsageError, match=f"--{option} is empty"):
+        prepare("smoke", **{option: ""})
 
 
 def test_unknown_suite():
