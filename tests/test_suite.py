@@ -1,10 +1,12 @@
 """Suites: every mistake is one clear line, and names are the registry's."""
 
 import pytest
+from helpers.registries import forgotten_afterwards
 
 from harness.errors import UsageError
 from harness.executors import prepare
 from harness.jobs.planning import QualityJob, TimingJob, make_jobs
+from harness.jobs.preflight import check_jobs
 from harness.notation import parse_method, parse_target
 from harness.suite import load_suite, suite_names
 
@@ -128,6 +130,33 @@ def test_values_on_the_command_line_that_are_no_yaml(value):
     with pytest.raises(UsageError, match="the value of a is no valid YAML") as caught:
         parse_method(f"full:a={value}")
     assert "\n" not in str(caught.value)
+
+
+# T40
+def test_a_plug_ins_name_and_parameters_are_checked_like_a_built_ins(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from harness import LayerSchedule, register_method\n"
+        "@register_method('mine')\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(LayerSchedule):\n"
+        "    depth: int = 2\n"
+        "    def layers(self, step):\n"
+        "        return range(self.depth)\n"
+    )
+    change = "{name: calm, params: {confidence: softmax}}", "{name: mine, params: {depth: 3}}"
+    text = GOOD.replace(*change).replace("model: nano-opt", "model: nano-opt\ndata: stand-in")
+    with forgotten_afterwards():
+        with pytest.raises(UsageError, match="unknown method 'mine'"):
+            prepare(_write(tmp_path, text))
+        jobs = make_jobs(prepare(_write(tmp_path, text), plugin=tmp_path / "mine.py"))
+        quality = [job for job in jobs if isinstance(job, QualityJob)]
+        assert ("mine", (("depth", 3),), None) in [(job.method, job.params, job.target) for job in quality]
+        check_jobs(quality)
+        for wrong, message in (("depht: 3", "did you mean depth"), ("depth: deep", "parameter depth='deep'")):
+            jobs = make_jobs(prepare(_write(tmp_path, text.replace("depth: 3", wrong))))
+            with pytest.raises(UsageError, match=message):
+                check_jobs(job for job in jobs if isinstance(job, QualityJob))
 
 
 @pytest.mark.parametrize("option", ["model", "data"])
