@@ -218,6 +218,8 @@ def build_method(
     takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
     extra = {k: v for k, v in values.items() if k != "num_layers"}
     method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
+    if not isinstance(method, cls):
+        raise UsageError(f"method {cls.name!r}: for_target must return a {cls.__name__}, not {method!r:.60}")
     return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
 
 

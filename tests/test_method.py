@@ -47,6 +47,28 @@ def test_numbers_come_in_many_types():
     assert load_method("calm", 12, threshold=1).threshold == 1.0
 
 
+def test_a_for_target_that_returns_no_method_is_named():
+    @dataclass(frozen=True)
+    class Forgetful(LayerSchedule):
+        @classmethod
+        def for_target(cls, num_layers, target, lengths):
+            cls(num_layers)
+
+    with pytest.raises(UsageError, match="for_target must return a Forgetful, not None"):
+        build_method(Forgetful, 4, target=2)
+
+
+def test_parameters_without_the_decorator_are_named():
+    class Bare(LayerSchedule):
+        depth: int = 2
+
+        def layers(self, step):
+            return range(self.depth)
+
+    with pytest.raises(UsageError, match=r"its parameters are no fields; put @dataclass\(frozen=True\) on the class"):
+        build_method(Bare, 4)
+
+
 def test_methods_are_frozen_and_say_who_they_are():
     method = load_method("unified", num_layers=24, target=2)
     with pytest.raises(dataclasses.FrozenInstanceError):
