@@ -119,7 +119,7 @@ def test_list_names_everything():
 def test_plan_runs_nothing(tmp_path):
     done = skipbench("run", "smoke", "--plan", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "todo  e2e skipdecode 2x" in done.stdout and "stand-in examples" in done.stdout
+    assert "todo  e2e nano-opt skipdecode 2x" in done.stdout and "stand-in examples" in done.stdout
     assert not (tmp_path / "out").exists()
 
 
