@@ -35,6 +35,7 @@ def outcome(root: Path) -> dict[str, tuple]:
     return {r.config["run_id"]: ((r.folder / "records.jsonl").read_bytes(), r.scores["values"]) for r in runs}
 
 
+# T36
 @pytest.mark.long
 def test_smoke_killed_ten_times_equals_an_undisturbed_run(tmp_path):
     finish(tmp_path / "calm")  # makes the checkpoints, which both runs share

@@ -117,6 +117,7 @@ def test_unknown_and_broken_names(tmp_path):
 SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("full", "multi_layer", "random_skip", "oracle_exit")]
 
 
+# T09
 @pytest.mark.parametrize("name", ["skipdecode", "calm", "unified", *SLOW])
 def test_built_in_methods_pass(name):
     report = validate_method(name)
