@@ -122,6 +122,7 @@ LONG = ("full", "multi_layer", "random_skip", "oracle_exit", "self_speculative")
 SLOW = [pytest.param(name, marks=pytest.mark.long) for name in LONG]
 
 
+# T09
 @pytest.mark.parametrize("name", ["skipdecode", "calm", "unified", *SLOW])
 def test_built_in_methods_pass(name):
     report = validate_method(name)
