@@ -237,6 +237,7 @@ def restore_method(name: str, num_layers: int, parameters: Mapping[str, object])
 
 def check_target(target: float, num_layers: int) -> float:
     """A target speed-up as a number from 1 to `num_layers`, or UsageError."""
+    target = target.item() if hasattr(target, "item") else target  # numpy and torch scalars
     number = isinstance(target, (int, float)) and not isinstance(target, bool)
     if not number or not 1 <= target <= num_layers:
         raise UsageError(
