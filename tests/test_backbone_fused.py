@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import LlamaConfig, OPTConfig, Qwen2Config
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from harness.backbone import Backbone, KeysWritten, PlanCache, gates
 from harness.backbone.fused import fused_body
+from harness.backbone.fused_parts import RMSNorm
 from harness.backbone.masked import additive
 from harness.backbone.tiny import VOCABULARY, tiny_backbone
 
@@ -165,3 +167,19 @@ def test_keys_and_values_alone_cost_their_own_product_and_nothing_else(kind):
     around = [m for m in (backbone.project, getattr(backbone.body, "project_in", None)) if m is not None]
     weights = [m.weight.numel() for m in (attention.k_proj, attention.v_proj, *around)]
     assert counter.get_total_flops() == 2 * len(tokens) * sum(weights)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(1, 5), st.sampled_from([1, 7, 64, 576]), st.floats(-6, 4), st.sampled_from([1e-6, 1e-5, 1e-2]))
+@torch.inference_mode()
+def test_the_norm_of_float32_states_is_as_exact_as_the_stock_one(rows, width, size, eps):
+    """The stock module computes in float32 whatever the type, so that only here another formula can stand for it."""
+    generator = torch.Generator().manual_seed(width)
+    module = LlamaRMSNorm(width, eps)
+    module.weight.copy_(1 + torch.randn(width, generator=generator))
+    hidden = torch.randn(rows, width, generator=generator) * 10**size
+    exact = hidden.double() / (hidden.double().square().mean(-1, keepdim=True) + eps).sqrt() * module.weight.double()
+    assert torch.allclose(RMSNorm(module)(hidden).double(), exact, rtol=1e-6, atol=0)
+    assert torch.allclose(RMSNorm(module)(hidden), module(hidden), rtol=2e-6, atol=0)
+    assert torch.equal(RMSNorm(module.double())(hidden.double()), module(hidden.double()))
+    assert torch.equal(RMSNorm(module.bfloat16())(hidden.bfloat16()), module(hidden.bfloat16()))

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from .cache import PlanCache
-from .fused_layers import QKV, FusedLlamaLayer, FusedOPTLayer, Pass, Rotary, parameters_of
+from .fused_layers import FusedLlamaLayer, FusedOPTLayer, Pass
+from .fused_parts import QKV, Rotary, parameters_of
 from .gating import Visit
 from .untouched import is_stock, sdpa_is_stock, untouched
 

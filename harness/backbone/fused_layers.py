@@ -13,36 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 
 from .cache import PlanCache
-
-
-class QKV:
-    """Query, key and value weights of an attention module in one matrix; its memory is kept from call to call."""
-
-    def __init__(self, attention: nn.Module) -> None:
-        self._weights, self._biases = parameters_of(attention)
-        self._rows = [weight.shape[0] for weight in self._weights]
-        first = self._weights[0]
-        with torch.inference_mode(False):  # a tensor made in inference mode could be written there only
-            self.weight = torch.empty(sum(self._rows), first.shape[1], dtype=first.dtype, device=first.device)
-            self.bias = None if self._biases[0] is None else self.weight.new_empty(sum(self._rows))
-
-    @property
-    def queries(self) -> int:
-        """Rows of the query's projection, which come first."""
-        return self._rows[0]
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the parameters, which may have changed in place, still go into the one matrix."""
-        kinds = {(w.dtype, w.device, w.shape[1]) for w in (self.weight, *self._weights)}
-        biased = {bias is not None for bias in (self.bias, *self._biases)}
-        return len(kinds) == len(biased) == 1 and [w.shape[0] for w in self._weights] == self._rows
-
-    def refresh(self) -> None:
-        """Copy the weights as they are now."""
-        torch.cat(self._weights, out=self.weight)
-        if self.bias is not None:
-            torch.cat(self._biases, out=self.bias)
+from .fused_parts import QKV, RMSNorm, Rotary
 
 
 @dataclass
@@ -114,9 +85,7 @@ class FusedLlamaLayer(FusedLayer):
         self.rotary = rotary
         self.heads = qkv.queries // self.head_width
         self.kv_heads = self.heads // layer.self_attn.num_key_value_groups
-        self.norm, self.mlp_norm = (
-            (m.weight, m.variance_epsilon) for m in (layer.input_layernorm, layer.post_attention_layernorm)
-        )
+        self.norm, self.mlp_norm = RMSNorm(layer.input_layernorm), RMSNorm(layer.post_attention_layernorm)
         self.out = _linear_of(layer.self_attn.o_proj)
         self.gate, self.up, self.down = (
             _linear_of(m) for m in (layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj)
@@ -124,7 +93,7 @@ class FusedLlamaLayer(FusedLayer):
         self.activation = _silu_ if type(layer.mlp.act_fn).__name__ in _SILU else layer.mlp.act_fn
 
     def run(self, hidden: Tensor, rows: int, columns: int, mask: Tensor | None) -> Tensor:
-        states = linear(_rms_norm(hidden, *self.norm), self.qkv_weight, self.qkv_bias)
+        states = linear(self.norm(hidden), self.qkv_weight, self.qkv_bias)
         states = states.view(rows, columns, -1, self.head_width)
         turned = self.rotary(states[:, :, : -self.kv_heads])
         query = turned[:, :, : self.heads].transpose(1, 2)
@@ -132,12 +101,12 @@ class FusedLlamaLayer(FusedLayer):
         keys, values = self.now.cache.update(keys, values, self.index)
         mixed = self._attend(query, keys, values, mask).reshape(rows * columns, -1)
         hidden = _add_linear(hidden, mixed, *self.out)
-        normed = _rms_norm(hidden, *self.mlp_norm)
+        normed = self.mlp_norm(hidden)
         inner = self.activation(linear(normed, *self.gate)).mul_(linear(normed, *self.up))
         return _add_linear(hidden, inner, *self.down)
 
     def write_keys(self, hidden: Tensor, rows: int, columns: int) -> None:
-        states = linear(_rms_norm(hidden, *self.norm), self.kv_weight, self.kv_bias)
+        states = linear(self.norm(hidden), self.kv_weight, self.kv_bias)
         states = states.view(rows, columns, 2, self.kv_heads, self.head_width)
         keys = self.rotary(states[:, :, 0])
         self.now.cache.update(keys.transpose(1, 2), states[:, :, 1].transpose(1, 2), self.index)
@@ -155,35 +124,6 @@ class FusedLlamaLayer(FusedLayer):
         return mixed.reshape(rows, 1, self.heads, width)
 
 
-TABLE = 256  # positions of the first table
-
-
-class Rotary:
-    """Rotary position embedding from tables made ahead by the model's own module.
-
-    `example` gives type and device. The tables grow with the positions.
-    """
-
-    def __init__(self, embedding: nn.Module, example: Tensor) -> None:
-        self._embedding, self._example, self._cos = embedding, example, example[:0]
-
-    def at(self, positions: Tensor, end: int) -> None:
-        """The pass's positions, [rows, columns], all below `end`."""
-        if end > len(self._cos):
-            self._prepare(max(2 * end, TABLE))
-        self._cos_now, self._sin_now = self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
-
-    def __call__(self, states: Tensor) -> Tensor:
-        """Turn queries or keys [rows, columns, heads, head width]."""
-        return torch.addcmul(states * self._cos_now, states.roll(self._half, -1), self._sin_now)
-
-    def _prepare(self, positions: int) -> None:
-        cos, sin = self._embedding(self._example, torch.arange(positions, device=self._example.device).unsqueeze(0))
-        self._half = half = sin.shape[-1] // 2
-        self._cos = cos[0]
-        self._sin = torch.cat((-sin[0, :, :half], sin[0, :, half:]), dim=-1)  # with the sign of rotate_half
-
-
 _SILU = ("SiLU", "SiLUActivation")
 
 
@@ -191,23 +131,10 @@ def _silu_(inner: Tensor) -> Tensor:
     return silu(inner, inplace=True)
 
 
-def _rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """As the stock module computes it: in float32 whatever the type of the hidden states."""
-    exact = hidden.float()
-    scale = exact.pow(2).mean(-1, keepdim=True).add_(eps).rsqrt_()
-    return (exact * scale).to(hidden.dtype).mul_(weight)
-
-
 def _add_linear(hidden: Tensor, states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if bias is None:
         return torch.addmm(hidden, states, weight.t())
     return linear(states, weight, bias).add_(hidden)
-
-
-def parameters_of(attention: nn.Module) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Weights and biases of query, keys and values."""
-    parts = (attention.q_proj, attention.k_proj, attention.v_proj)
-    return [part.weight for part in parts], [part.bias for part in parts]
 
 
 def _linear_of(module: nn.Linear) -> tuple[Tensor, Tensor | None]:
