@@ -30,6 +30,7 @@ TRAINING = {
     "base_learning_rate": 0.5,
     "own_learning_rate": 0.5,
     "vocab_size": 400,
+    "split": "test",
 }
 JOB = {
     "data": None,
