@@ -32,7 +32,7 @@ def test_help_imports_nothing_heavy():
     [
         (["run", "quik"], "unknown suite 'quik'; did you mean quick?"),
         (["run", "quick", "--task", "e2ee"], "unknown task 'e2ee'; did you mean e2e?"),
-        (["run", "quick", "--method", "skip_decode"], "unknown method 'skip_decode'; did you mean skipdecode?"),
+        (["run", "quick", "--method", "skip_decode"], "unknown method 'skip_decode'; did you mean skipdecode"),
         (["run", "smoke", "--target", "fast"], "not 'fast'"),
         (["run", "smoke", "--target", "0.5x"], "not '0.5x'"),
         (["run", "smoke", "--target", "1000x"], "not '1000x'"),
