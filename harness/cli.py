@@ -10,6 +10,8 @@ import typer
 
 from .errors import SkipbenchError
 
+INTERRUPTED = 130
+
 app = typer.Typer(
     name="skipbench",
     help="Which way of skipping layers buys how much speed for how much quality?",
@@ -20,6 +22,7 @@ app = typer.Typer(
 )
 
 Names = Annotated[list[str] | None, typer.Option(help="Only these; separated by commas, or given several times.")]
+Data = Annotated[str | None, typer.Option(help="Folder or file with the tasks' data, `stand-in`, or `auto`.")]
 Plugins = Annotated[list[Path] | None, typer.Option(help="A Python file that registers methods or tasks.")]
 
 
@@ -32,8 +35,10 @@ def run(
     target: Annotated[list[str] | None, typer.Option(help="Target speed-ups, such as 2 or 4x.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many test examples.", min=1)] = None,
     plugin: Plugins = None,
-    data: Annotated[str | None, typer.Option(help="Folder or file with the tasks' data, or `stand-in`.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Results folder; default results/SUITE.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Folder or file with the tasks' data, `stand-in`, or `auto`.")
+    ] = None,
+    out: Annotated[str | None, typer.Option(help="Results folder; default results/SUITE.")] = None,
     executor: Annotated[str, typer.Option(help="How jobs are run.")] = "local",
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what is recorded of these jobs first.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print what would run, and run nothing.")] = False,
@@ -86,7 +91,6 @@ More = Annotated[list[str] | None, typer.Argument(help="Further target speed-ups
 Targets = Annotated[list[str] | None, typer.Option(help="Target speed-ups, such as 2 3 4.")]
 Model = Annotated[str | None, typer.Option(help="A built-in model, a folder, a GGUF file or a hub name.")]
 Settings = Annotated[str, typer.Option("--suite", help="The suite whose model, training and decoding settings hold.")]
-Data = Annotated[str | None, typer.Option(help="Folder or file with the tasks' data, or `stand-in`.")]
 OutFile = Annotated[Path | None, typer.Option(help="The artefact to write.")]
 
 
@@ -198,15 +202,34 @@ def verify(folder: Annotated[Path, typer.Argument(help="A results folder.")]) ->
 def main() -> None:
     """Entry point: errors are one line, with exit code 1 (a run failed) or 2 (bad usage)."""
     try:
-        app()
-    except SkipbenchError as error:
-        print(f"skipbench: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("skipbench: interrupted; what was recorded is kept, run the same command to go on", file=sys.stderr)
-        sys.exit(130)
+        code = app(standalone_mode=False)
     except BrokenPipeError:
-        sys.exit(0)
+        code = 0
+    except SkipbenchError as error:
+        code = _fail(str(error), error.exit_code)
+    except OSError as error:
+        code = _fail(str(error), 1)
+    except Exception as error:  # typer's usage errors; which package their class is in depends on its version
+        if not hasattr(error, "format_message"):
+            raise
+        code = _misused(error)
+    if code == INTERRUPTED:  # typer turns Ctrl-C into this
+        _fail("interrupted; what was recorded is kept, run the same command to go on", code)
+    sys.exit(code or 0)
+
+
+def _fail(reason: str, code: int) -> int:
+    print(f"skipbench: {' '.join(reason.split())}", file=sys.stderr)
+    return code
+
+
+def _misused(error) -> int:
+    """Report a usage error of typer's in one line."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return error.exit_code
+    command = f" {error.ctx.info_name}" if error.ctx and error.ctx.parent else ""
+    return _fail(f"{error.format_message().rstrip('.')}; see skipbench{command} --help", error.exit_code)
 
 
 if __name__ == "__main__":

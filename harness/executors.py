@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .errors import SkipbenchError, UsageError, unknown
-from .jobs.identity import job_id
+from .jobs.identity import job_id, task_of
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
-from .jobs.preflight import check_jobs
+from .jobs.preflight import check_devices, check_jobs
+from .notation import parse_target
 from .progress import Reporter
 from .results import Store
 from .results.files import read_json
@@ -45,7 +44,7 @@ def run_suite(
         raise unknown("executor", executor, EXECUTORS)
     jobs = make_jobs(suite)
     check_jobs(job for job in jobs if isinstance(job, QualityJob))
-    root = Path(out) if out is not None else RESULTS / suite.name
+    root = results_folder(suite, out)
     with Reporter(quiet) as reporter, Store(root) as store:
         ids = {job_id(job): job for job in jobs}
         if fresh:
@@ -63,13 +62,25 @@ def run_suite(
     return root
 
 
+def results_folder(suite: Suite, out: str | Path | None) -> Path:
+    """Where a suite's results are kept; UsageError for a name that cannot be a folder."""
+    root = Path(out) if out is not None else RESULTS / suite.name
+    taken = next((path for path in (root, *root.parents) if path.exists() and not path.is_dir()), None)
+    if not str(out) or taken:
+        raise UsageError(f"results need a folder: {taken} is a file" if taken else "--out is empty; name a folder")
+    return root
+
+
 def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
     """The validated suite with the overrides of `run_suite`."""
     from .registry import load_plugin
-    from .suite import parse_target
 
+    task_of.cache_clear()  # data and plug-ins may have changed since an earlier run of this process
     for file in _listed(plugin):
         load_plugin(file)
+    for option in ("model", "data"):  # an unset shell variable must not mean the default
+        if overrides.get(option) == "":
+            raise UsageError(f"--{option} is empty; leave it out or say which")
     names = {key: _split(overrides.get(key)) for key in ("task", "method")}
     targets = [parse_target(str(value)) for value in _listed(overrides.get("target"))] or None
     return load_suite(name, {**overrides, **names, "target": targets})
@@ -82,8 +93,12 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
         if is_done(name, job, store):
             continue
         reporter.say(f"[{number}/{len(jobs)}] {job.label}")
-        bench = bench or _workbench(store, reporter)
-        reason = _attempt(name, job, bench)
+        if bench is None:  # torch is imported only when there is something to do
+            from .runner import attempt, workbench
+
+            check_devices(job for job in jobs.values() if isinstance(job, QualityJob))
+            bench = workbench(store, reporter)
+        reason = attempt(name, job, bench)
         if reason:
             failed[name] = reason
             reporter.say(f"  failed: {reason}")
@@ -92,7 +107,14 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
     return failed
 
 
-EXECUTORS = {"local": run_locally}
+def run_on_ray(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[str, str]:
+    """Jobs side by side on the machines and GPUs of a Ray cluster."""
+    from .cluster import run_on_ray
+
+    return run_on_ray({name: job for name, job in jobs.items() if not is_done(name, job, store)}, store, reporter)
+
+
+EXECUTORS = {"local": run_locally, "ray": run_on_ray}
 
 
 def is_done(name: str, job: Job, store: Store) -> bool:
@@ -100,29 +122,6 @@ def is_done(name: str, job: Job, store: Store) -> bool:
     if not isinstance(job, TimingJob):
         return store.is_complete(name)
     return store.has_timing(name) and not read_json(store.root / "timing" / f"{name}.json").get("missing")
-
-
-def _attempt(name: str, job: Job, bench) -> str | None:
-    """Run a job; the reason in one line if it fails, which is recorded too."""
-    from .runner import run_job
-
-    try:
-        run_job(job, bench)
-    except Exception as error:  # whatever a method, a library or a disk throws must not take the others along
-        if os.environ.get("SKIPBENCH_DEBUG"):
-            traceback.print_exc()
-        reason = str(error) if isinstance(error, SkipbenchError) else f"{type(error).__name__}: {error}"
-        reason = " ".join(reason.split())
-        bench.store.fail(name, {"label": job.label}, reason)
-        return reason
-    return None
-
-
-def _workbench(store: Store, reporter: Reporter):
-    from .jobs.workbench import Workbench
-    from .training import Checkpoints
-
-    return Workbench(store, Checkpoints(announce=reporter.training), reporter.start, reporter.say)
 
 
 def _report(root: Path) -> None:

@@ -202,6 +202,8 @@ def build_method(
             f"method {getattr(cls, 'name', None) or cls!r} must be a frozen dataclass that extends LayerSchedule, "
             "EarlyExit or Speculative"
         )
+    if _is_undecorated(cls):
+        raise UsageError(f"method {cls.name!r}: its parameters are no fields; put @dataclass(frozen=True) on the class")
     values = check_parameters(cls, {"num_layers": num_layers, **parameters})
     build = getattr(cls, "for_target", None)
     if target is None or build is None:
@@ -216,7 +218,15 @@ def build_method(
     takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
     extra = {k: v for k, v in values.items() if k != "num_layers"}
     method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
+    if not isinstance(method, cls):
+        raise UsageError(f"method {cls.name!r}: for_target must return a {cls.__name__}, not {method!r:.60}")
     return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
+
+
+def _is_undecorated(cls: type[Method]) -> bool:
+    """Whether a class inherits being a dataclass and names parameters of its own, which nobody could then set."""
+    annotations = inspect.get_annotations(cls).values()
+    return "__dataclass_fields__" not in vars(cls) and any("ClassVar" not in str(kind) for kind in annotations)
 
 
 def restore_method(name: str, num_layers: int, parameters: Mapping[str, object]) -> Method:
@@ -227,6 +237,7 @@ def restore_method(name: str, num_layers: int, parameters: Mapping[str, object])
 
 def check_target(target: float, num_layers: int) -> float:
     """A target speed-up as a number from 1 to `num_layers`, or UsageError."""
+    target = target.item() if hasattr(target, "item") else target  # numpy and torch scalars
     number = isinstance(target, (int, float)) and not isinstance(target, bool)
     if not number or not 1 <= target <= num_layers:
         raise UsageError(

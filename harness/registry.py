@@ -71,6 +71,8 @@ class Registry:
 
     def load(self, name: str) -> type:
         """The class registered as `name`; imports its source at the first call."""
+        if not isinstance(name, str):
+            raise unknown(self.kind, name, self.names())
         if name not in self.classes and name in self.sources():
             self._import(name)
         if name in self.classes:
@@ -113,6 +115,7 @@ class Source:
     load: Callable[[], object]
 
 
+plugin_files: list[Path] = []  # loaded in this process, for those who start others
 METHODS = Registry("method", "methods", "skipbench.methods")
 TASKS = Registry("task", "tasks", "skipbench.tasks")
 
@@ -159,6 +162,7 @@ def _import_file(path: Path, module_name: str) -> None:
             for name in [n for n, cls in registry.classes.items() if cls.__module__ == module_name]:
                 del registry.classes[name]
         raise UsageError(f"plug-in {path} cannot be loaded: {type(error).__name__}: {error}") from error
+    plugin_files.append(path)
 
 
 def source_file(cls: type) -> Path:

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import traceback
+
+from .errors import SkipbenchError
 from .jobs.floor import run_floor
 from .jobs.planning import FloorJob, Job, QualityJob
 from .jobs.quality_run import QualityRun
 from .jobs.timing import run_timing
 from .jobs.workbench import Workbench
+from .progress import Reporter
+from .results import Store
+from .training import Checkpoints
+
+
+def workbench(store: Store, reporter: Reporter) -> Workbench:
+    """What all jobs of this process share."""
+    return Workbench(store, Checkpoints(announce=reporter.training), reporter.start, reporter.say)
+
+
+def attempt(name: str, job: Job, bench: Workbench) -> str | None:
+    """Run a job; the reason in one line if it fails, which is recorded too."""
+    try:
+        run_job(job, bench)
+    except Exception as error:  # whatever a method, a library or a disk throws must not take the others along
+        if os.environ.get("SKIPBENCH_DEBUG"):
+            traceback.print_exc()
+        reason = str(error) if isinstance(error, SkipbenchError) else f"{type(error).__name__}: {error}"
+        reason = " ".join(reason.split())
+        bench.store.fail(name, {"label": job.label}, reason)
+        return reason
+    return None
 
 
 def run_job(job: Job, bench: Workbench) -> None:

@@ -11,10 +11,10 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
 
 from .errors import UsageError, unknown
+from .notation import check_speedup, read_yaml
 from .registry import METHODS
 from .suite_entries import by_model, overridden
 
@@ -22,18 +22,22 @@ FOLDER = Path(__file__).parent / "suites"
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class TrainingSpec(_Strict):
-    """Steps of the base and of each method's own fine-tuning; see `harness.training.Recipe` for the rest."""
+    """Steps of the base and of each method's own fine-tuning; see `harness.training.Recipe` for the rest.
 
-    base_steps: int = Field(gt=0)
+    A model that brings its own weights needs no base and no vocabulary. `split` holds the training examples.
+    """
+
+    base_steps: int | None = Field(None, gt=0)
     own_steps: int = Field(gt=0)
     batch_size: int = Field(32, gt=0)
-    base_learning_rate: float = Field(gt=0)
+    base_learning_rate: float | None = Field(None, gt=0)
     own_learning_rate: float = Field(gt=0)
     vocab_size: int = Field(2048, ge=300)
+    split: str = "train"
 
 
 class DecodingSpec(_Strict):
@@ -41,7 +45,7 @@ class DecodingSpec(_Strict):
 
     batch_size: int = Field(32, gt=0)
     dtype: Literal["float32", "float64", "bfloat16", "float16"] = "float32"
-    device: str = "cpu"
+    device: str = Field("cpu", pattern=r"^(cpu|cuda|mps|xpu)(:\d+)?$")
     max_prompt_tokens: int | None = Field(None, gt=0)
     max_new_tokens: int | None = Field(None, gt=0)
     temperature: float = Field(0.0, ge=0)
@@ -51,7 +55,7 @@ class DecodingSpec(_Strict):
 class TimingSpec(_Strict):
     """Timing groups: all methods interleaved at each batch size, with forced output length."""
 
-    batch_sizes: list[int] = []
+    batch_sizes: list[PositiveInt] = []
     new_tokens: int = Field(32, gt=1)
     repeats: int = Field(5, gt=0)
     seconds: float = Field(60.0, gt=0)
@@ -99,9 +103,9 @@ class TaskSpec(_Strict):
     task: str
     model: str
     targets: list[float]
-    methods: list[MethodSpec]
-    checkpoints: list[str] = ["own"]
-    seeds: list[int] = [0]
+    methods: list[MethodSpec] = Field(min_length=1)
+    checkpoints: list[str] = Field(["own"], min_length=1)
+    seeds: list[int] = Field([0], min_length=1)
     split: str = "test"
     limit: int | None = Field(None, gt=0)
     training: TrainingSpec
@@ -123,17 +127,10 @@ class TaskSpec(_Strict):
 class Suite(_Strict):
     """A validated suite."""
 
-    name: str
+    name: str = Field(pattern=r"^\w[^/\\]*$")  # also the results folder's
     description: str = ""
     data: str | None = None  # where tasks look first, as --data
     tasks: list[TaskSpec]
-
-
-def check_speedup(value: float) -> float:
-    """A target speed-up that could be meant, or ValueError; whether a model can meet it is seen later."""
-    if not 1 <= value <= 100:
-        raise ValueError(f"a target speed-up is a number from 1 to the number of layers, not {value:g}")
-    return value
 
 
 def suite_names() -> list[str]:
@@ -141,18 +138,19 @@ def suite_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
-def load_suite(name: str, overrides: dict[str, Any] | None = None) -> Suite:
+def load_suite(name: str | Path, overrides: dict[str, Any] | None = None) -> Suite:
     """A suite by name or YAML file, validated. `overrides` narrow or replace: task, method, model, data, target, limit.
 
     Raises UsageError in one line for anything that does not fit, naming the place and the nearest valid names.
     """
+    name = str(name)
     path = Path(name) if name.endswith((".yaml", ".yml")) else FOLDER / f"{name}.yaml"
     if not path.is_file():
         raise unknown("suite", name, suite_names())
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"suite file {path} is no valid YAML: {' '.join(str(error).split())}") from error
+        raw = read_yaml(path.read_text(encoding="utf-8"), f"suite file {path}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"suite file {path} cannot be read: {error}") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("tasks"), list) or not raw["tasks"]:
         raise UsageError(f"suite file {path} must be a mapping with a list 'tasks'")
     raw = overridden(_with_defaults(raw, path), overrides or {})
@@ -187,18 +185,9 @@ def _with_defaults(raw: dict, path: Path) -> dict:
 
 
 def _merged(base: dict, over: dict) -> dict:
-    both = {key: _merged(base[key], over[key]) for key in base.keys() & over.keys() if isinstance(base[key], dict)}
+    shared = base.keys() & over.keys()
+    both = {k: _merged(base[k], over[k]) for k in shared if isinstance(base[k], dict) and isinstance(over[k], dict)}
     return {**base, **over, **both}
-
-
-def parse_target(text: str) -> float:
-    """A target speed-up from the command line: `2` or `2x`."""
-    try:
-        return check_speedup(float(text.lower().removesuffix("x")))
-    except ValueError:
-        raise UsageError(
-            f"a target speed-up is a number from 1 to the model's number of layers, such as 2, not {text!r}"
-        ) from None
 
 
 def _check_names(suite: Suite) -> None:
@@ -215,4 +204,6 @@ def _first_problem(error: ValidationError) -> str:
     place = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"{place}: there is no such setting"
+    if problem["type"] == "value_error":  # one of ours, which says it all
+        return f"{place}: {problem['ctx']['error']}"
     return f"{place}: {problem['msg'].lower()}, not {json.dumps(problem.get('input'), default=str)[:80]}"

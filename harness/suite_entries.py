@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from .errors import UsageError
+from .notation import parse_method
 from .registry import TASKS
 
 BASELINE = "full"  # the method every ratio is formed against
+ANYWHERE = "auto"  # as `data`: look where tasks look by themselves, even if the suite says otherwise
 
 Entry = dict[str, Any]
 
@@ -30,8 +30,11 @@ def overridden(raw: dict, overrides: dict[str, Any]) -> dict:
         tasks = [on_one_model(entry, overrides["model"], named=bool(overrides.get("method"))) for entry in tasks]
     direct = {"target": "targets", "limit": "limit"}
     changes = {field: overrides[key] for key, field in direct.items() if overrides.get(key) is not None}
-    data = overrides.get("data")
-    return {**raw, "tasks": [{**entry, **changes} for entry in tasks], **({"data": str(data)} if data else {})}
+    changed = {**raw, "tasks": [{**entry, **changes} for entry in tasks]}
+    if overrides.get("data"):
+        data = str(overrides["data"])
+        changed["data"] = None if data == ANYWHERE else data
+    return changed
 
 
 def _find_task(entries: list[dict], name: str) -> list[dict]:
@@ -46,26 +49,10 @@ def _find_task(entries: list[dict], name: str) -> list[dict]:
 
 def _known(entry: dict, method: dict) -> dict:
     """A method named without parameters keeps those the suite gives it."""
-    for own in entry.get("methods", []):
+    for own in _methods(entry):
         if isinstance(own, dict) and {**own, "params": {}} == {**own, **method}:
             return own
     return method
-
-
-def parse_method(text: str) -> dict[str, Any]:
-    """`name` or `name:key=value:key=value` from the command line; values are read as YAML.
-
-    `tuned` is an artefact, `model` the model it runs on.
-    """
-    name, *pairs = text.split(":")
-    params = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise UsageError(f"method {text!r}: parameters are written name:key=value, not {pair!r}")
-        params[key.strip()] = yaml.safe_load(value)
-    settings = {key: params.pop(key) for key in ("tuned", "transfer", "model") if key in params}
-    return {"name": name.strip(), "params": params, **settings}
 
 
 def by_model(entries: list[Entry]) -> list[Entry]:

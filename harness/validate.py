@@ -157,7 +157,7 @@ def _schedule_rules(method: LayerSchedule) -> Iterator[Finding]:
             )
             return
     if method.kv_policy == "closed":
-        yield from _holes(said, set(method.prompt_layers()))
+        yield from _holes(said, set(check_layers(method, method.prompt_layers(), "prompt_layers()")))
 
 
 def _holes(said: list[tuple[int, ...]], always: set[int]) -> Iterator[Finding]:

@@ -43,7 +43,7 @@ class CnnDm(SourcedTask):
     def examples(self, rows: Iterable[Row]) -> list[Example]:
         """One example a row."""
         return [
-            Example(str(number), {"article": row["article"]}, texts(row["highlights"]))
+            Example(str(number), {"article": row["article"]}, texts(row, self.target))
             for number, row in enumerate(rows)
         ]
 

@@ -47,7 +47,7 @@ class E2E(SourcedTask):
         """Rows grouped by meaning representation, in the order of first appearance; `ref` may be a list."""
         groups: dict[str, list[str]] = {}
         for row in rows:
-            groups.setdefault(row["mr"], []).extend(texts(row["ref"]))
+            groups.setdefault(row["mr"], []).extend(texts(row, self.target))
         return [
             Example(id=str(number), fields={"mr": mr}, references=tuple(references))
             for number, (mr, references) in enumerate(groups.items())

@@ -22,7 +22,7 @@ Row = Mapping[str, object]
 def read_rows(path: Path, columns: Sequence[str], target: str) -> list[Row]:
     """The rows of a data file, each with text in `columns` and text or a list of texts in `target`.
 
-    A name `a|b` asks for a column of either name.
+    A name `a|b` asks for a column of either name, `a_*` for one or more whose names start with `a_`.
 
     Raises UsageError naming the file, the row (counted from 1; in a CSV file the header is not counted) and what to do.
     A file whose checksum is known (see `known_sha256`) must have exactly that content.
@@ -88,8 +88,9 @@ def _jsonl_rows(path: Path, text: str) -> Iterator[Row]:
         number += 1
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"data file {path}, row {number}: not valid JSON ({error.msg}); mend that line") from error
+        except (ValueError, RecursionError) as error:  # the decoder's own, numbers too long, nesting too deep
+            reason = getattr(error, "msg", error)
+            raise UsageError(f"data file {path}, row {number}: not valid JSON ({reason}); mend that line") from error
         if not isinstance(row, dict):
             raise UsageError(f"data file {path}, row {number}: a row must be a JSON object, not {type(row).__name__}")
         yield row
@@ -99,11 +100,15 @@ def _csv_rows(path: Path, text: str) -> Iterator[Row]:
     csv.field_size_limit(max(csv.field_size_limit(), 1 << 24))  # news articles exceed the default
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
+        header = reader.fieldnames or []
+        if len(set(header)) != len(header):
+            twice = next(name for name in header if header.count(name) > 1)
+            raise UsageError(f"data file {path}: its header names column {twice!r} twice; give every column one name")
         for number, row in enumerate(reader, start=1):
             if None in row or None in row.values():
                 raise UsageError(
                     f"data file {path}, row {number}: the number of cells differs from the header's "
-                    f"{len(reader.fieldnames or [])}; quote cells that hold commas or line breaks"
+                    f"{len(header)}; quote cells that hold commas or line breaks"
                 )
             yield row
     except csv.Error as error:
@@ -113,25 +118,47 @@ def _csv_rows(path: Path, text: str) -> Iterator[Row]:
 def _check_row(path: Path, number: int, row: Row, columns: Sequence[str], target: str) -> None:
     wanted = [*columns, target]
     for column in wanted:
-        name = next((name for name in column.split("|") if name in row), None)
-        if name is None:
+        names = matching(row, column)
+        if not names:
             raise UsageError(
                 f"data file {path}, row {number}: no column {column_names([column])}; it has {column_names(row)}, "
                 f"needed are {column_names(wanted)}"
             )
-        value = row[name]
-        if not isinstance(value, str) and not (column == target and _is_text_list(value)):
-            kind = "text or a list of texts" if column == target else "text"
-            raise UsageError(f"data file {path}, row {number}: column {name!r} must be {kind}, not {value!r:.40}")
+        for name in names:
+            _check_cell(f"data file {path}, row {number}: column {name!r}", row[name], listed=column == target)
 
 
-def _is_text_list(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, str) for item in value)
+def _check_cell(where: str, value: object, listed: bool) -> None:
+    items = value if listed and isinstance(value, list) and value else [value]
+    if not all(isinstance(item, str) for item in items):
+        kind = "text or a list of texts" if listed else "text"
+        raise UsageError(f"{where} must be {kind}, not {value!r:.40}")
+    if not all(item.isascii() or _is_unicode(item) for item in items):
+        raise UsageError(f"{where} holds half a surrogate pair, which is no text; mend that cell")
 
 
-def texts(value: object) -> tuple[str, ...]:
-    """The references in a cell that holds one text or a list of them."""
-    return tuple(value) if isinstance(value, list) else (value,)
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def matching(row: Row, column: str) -> list[str]:
+    """The columns a name such as `a|b` or `a|a_*` asks for: those of its first part that the row has."""
+    for part in column.split("|"):
+        start = part.removesuffix("*")
+        found = [part] if part in row else sorted(n for n in row if n.startswith(start)) if start != part else []
+        if found:
+            return found
+    return []
+
+
+def texts(row: Row, column: str) -> tuple[str, ...]:
+    """The references of a row: one text or a list of them, in one column or several."""
+    cells = (row[name] for name in matching(row, column))
+    return tuple(text for cell in cells for text in (cell if isinstance(cell, list) else [cell]))
 
 
 def column_names(columns: Iterable[str]) -> str:

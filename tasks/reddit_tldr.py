@@ -46,7 +46,7 @@ class RedditTldr(SourcedTask):
     def examples(self, rows: Iterable[Row]) -> list[Example]:
         """One example a row."""
         return [
-            Example(str(number), {name: row[name] for name in self.columns}, texts(row[self.target]))
+            Example(str(number), {name: row[name] for name in self.columns}, texts(row, self.target))
             for number, row in enumerate(rows)
         ]
 

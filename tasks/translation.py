@@ -112,7 +112,7 @@ class Translation(SourcedTask):
         self.parts = PARTS[self.pair]
         self.sizes = {split: part.rows for split, part in self.parts.items()}
         self.columns = (self.from_language,)
-        self.target = f"{self.language}|{self.language}_ref_A"
+        self.target = f"{self.language}|{self.language}_ref_*"
         form = BEFORE if self.variant.endswith("-before") else AFTER
         self.prompt_template = form.format(source=LANGUAGES[self.from_language], target=LANGUAGES[self.language])
         self.hub_files = {split: self._hub_file(split) for split in SPLITS}
@@ -129,14 +129,9 @@ class Translation(SourcedTask):
     def examples(self, rows: Iterable[Row]) -> list[Example]:
         """One example a row; columns `en_ref_A`, `en_ref_B`, … are references of one source."""
         return [
-            Example(str(number), {"source": row[self.from_language]}, self._references(row))
+            Example(str(number), {"source": row[self.from_language]}, texts(row, self.target))
             for number, row in enumerate(rows)
         ]
-
-    def _references(self, row: Row) -> tuple[str, ...]:
-        if self.language in row:
-            return texts(row[self.language])
-        return tuple(row[name] for name in sorted(row) if name.startswith(f"{self.language}_ref_"))
 
     def _load(self, split: str) -> list[Example]:
         if self.source != "local" and split not in SPLITS:

@@ -30,6 +30,7 @@ def test_all_layers_give_the_models_own_logits(kind):
         assert close(backbone.exit_head(states[-1][2])[row, real], alone, kind)
 
 
+# T10
 @pytest.mark.parametrize("kind", KINDS)
 @torch.inference_mode()
 def test_the_exit_head_is_norm_then_projection_then_head(kind):

@@ -6,13 +6,15 @@ import json
 
 import pytest
 import torch
+from helpers.engine import ScriptedExit
 from torch.utils.flop_counter import FlopCounterMode
 
 from harness import decode, load_method
 from harness.backbone.tiny import tiny_backbone, tiny_prompts
 from harness.decoding.clock import DeviceClock, using_clock
 from harness.errors import SkipbenchError, UsageError
-from harness.measuring import bench, races
+from harness.measuring import bench, opponents, races
+from harness.measuring.batch_speeds import batch_speeds
 from harness.measuring.opponents import against_generate, alternate, generated, matrix_products, without_cache
 from harness.measuring.toys import ends_half_way, random_model, random_prompts
 from harness.training.batches import Pair, collate
@@ -68,6 +70,44 @@ def test_matrix_products_are_those_of_a_decode_step(kind):
     assert bare.get_total_flops() == 2 * 2 * 3 * sum(w.numel() for w in weights)  # two repeats, warm-up included
 
 
+def test_a_step_is_held_against_its_own_products():
+    backbone = tiny_backbone("opt", dtype=torch.float32)
+    clock = Heads(backbone)
+    backbone.lm_head.register_forward_pre_hook(lambda *_: clock.pass_time())  # two seconds a step
+    with using_clock(clock), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opponents, "matrix_products", lambda backbone, rows, clock: 0.5 * rows)
+        full = load_method("full", backbone.num_layers)
+        found = opponents.over_matrix_products(backbone, full, tiny_prompts([4, 4]), 3, clock, new_tokens=5)
+    assert found == {"value": 2, "low": 2, "high": 2}
+
+
+class Layers(DeviceClock):
+    """A clock on which a layer's feed-forward takes a second, and nothing else any time."""
+
+    def __init__(self, backbone) -> None:
+        self.seconds = 0.0
+        for layer in backbone.layers:
+            layer.mlp.register_forward_pre_hook(lambda *_: self.pass_time())
+
+    pass_time, now = Heads.pass_time, Heads.now
+
+
+def test_speed_by_batch_is_that_of_the_layers_the_batch_ran():
+    backbone = tiny_backbone("gpt2")  # 6 layers
+    clock, lengths = Layers(backbone), [4, 6, 3]
+    methods = {
+        "full": load_method("full", 6),
+        "unified": load_method("unified", 6, target=2),
+        "exits": ScriptedExit(6, [1, 2, 4]),
+    }
+    with using_clock(clock):
+        found = batch_speeds(backbone, methods, tiny_prompts(lengths), 5, 2)
+    assert [found[key].speedup["value"] for key in methods] == [1, 6 / 3, 6 / 4]
+    assert [found[key].needed for key in methods] == [6, 3, pytest.approx(7 / 3)]
+    assert [found[key].ran for key in methods] == [6, 3, 4]
+    assert [found[key].tokens_per_s for key in methods] == [pytest.approx(3 / layers) for layers in (6, 3, 4)]
+
+
 def test_alternate_runs_each_call_once_a_round_after_a_warm_up():
     order = []
     calls = {name: lambda name=name: order.append(name) or float(len(order)) for name in "ab"}
@@ -114,14 +154,18 @@ def test_bench_measures_every_figure(monkeypatch):
     monkeypatch.setattr(bench, "ROUNDS", 2)
     monkeypatch.setattr(bench, "TRAIN_ROUNDS", 2)
     monkeypatch.setattr(bench, "TRAIN_STEPS", 1)
-    monkeypatch.setattr(bench, "SECONDS", 0)
+    monkeypatch.setattr(bench, "SECONDS", {"nano-opt": 0})
+    monkeypatch.setattr(bench, "BATCHES", (1, 3))
+    monkeypatch.setattr(bench, "BATCH_TOKENS", 4)
+    monkeypatch.setattr(bench, "BATCH_ROUNDS", 2)
     monkeypatch.setattr(bench, "against_trainer", missing_trainer)
     lines = []
     found = bench.run_bench(lines.append)
     rows = {row["name"]: row for row in json.loads(json.dumps(found, allow_nan=False))["rows"]}
-    assert len(rows) == len(lines) - 1 == 18
+    assert len(rows) == len(lines) - 1 == 24
     assert rows["nano-opt: decode over generate, batch 1"]["low"] == 1.25
     assert "tokens equal" in rows["nano-opt: decode over generate, batch 1"]["note"]
+    assert "layers needed 2.00, run 2.00" in rows["nano-opt: unified 2x, speed-up over full at batch 3"]["note"]
     assert "flagged" in rows["toy with half the tokens: speed-up end to end"]["note"]
     assert "no model folder" in rows["./no-such-folder"]["note"] and rows["./no-such-folder"]["ok"] is None
     assert "no accelerate" in rows["nano-opt: training over transformers.Trainer, tokens/s"]["note"]

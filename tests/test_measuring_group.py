@@ -211,6 +211,47 @@ def test_t19_no_ratio_between_records_made_differently(device):
         ratio(record, record, "overhead_ms")  # 0 for the baseline
 
 
+class SharedMachine(FakeDevice):
+    """A clock beside a neighbour who takes `taken` seconds of every `period`-th call, processor and all."""
+
+    def __init__(self, period: int, taken: float = 1.0) -> None:
+        super().__init__()
+        self.period, self.taken, self.calls, self.lost = period, taken, 0, 0.0
+
+    def step(self, hidden: torch.Tensor) -> None:
+        self.calls += hidden.shape[1] == 1
+        if hidden.shape[1] == 1 and self.calls % self.period == 0:
+            self.seconds += self.taken
+            self.lost += self.taken
+
+    def cpu(self, device) -> float:
+        return self.now() - self.lost
+
+
+def beside_a_neighbour(period: int) -> dict:
+    device = SharedMachine(period)
+    backbone = wired(device)
+    backbone.body.ln_f.register_forward_pre_hook(lambda _, args: device.step(args[0]))
+    entries = [Entry("full", backbone, full()), Entry("half", backbone, Half(N))]
+    return measure_group(entries, tiny_prompts([4]), 6, repeats=12, width=-1, seconds=1e9, clock=device)
+
+
+def test_rounds_in_which_a_neighbour_had_the_processor_are_left_out():
+    values = beside_a_neighbour(period=43)["methods"]["half"]["values"]
+    quiet = (FIXED + HEAD + N * LAYER) / (FIXED + HEAD + N // 2 * LAYER)
+    assert values["speedup_wall"]["value"] == pytest.approx(quiet)
+    assert values["speedup_wall"]["high"] == pytest.approx(quiet) and "flag" not in values["speedup_wall"]
+    assert values["cpu_share"]["value"] < 1
+
+
+def test_a_busy_machine_is_flagged_not_believed():
+    entry = beside_a_neighbour(period=3)["methods"]["half"]
+    assert entry["flags"] and "busy machine" in entry["flags"][0]
+    for name in ("speedup_wall", "speedup_total", "decode_ms_per_token", "tokens_per_s"):
+        assert "busy machine" in entry["values"][name]["flag"], name
+    assert "flag" not in entry["values"]["speedup_layers"]
+
+
 @given(st.integers(1, 9))
 def test_t20_order_is_balanced(count):
     rounds = [round_order(count, number) for number in range(2 * count)]

@@ -222,6 +222,15 @@ def test_a_clock_that_ran_once_decides_nothing():
                                 claim=Claim("c", "c", "s", "any_batch", "left"))  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["any_batch", "closer", "faster"])
+def test_a_clock_on_a_busy_machine_decides_nothing(kind):
+    full = timed("full", {1: (1, 1, 1)})
+    left = timed("left", {1: (1.9, 1.8, 2.0, None, None, "busy machine"), 8: (1.8, 1.7, 1.9)})
+    rival = timed("right", {1: (1.4, 1.3, 1.5)})
+    right = "right" if kind == "closer" else "full"
+    assert reason(full, left, rival, claim=Claim("c", "c", "s", kind, "left", right)) == "busy machine"
+
+
 def test_every_claim_names_a_known_comparison_and_is_told_in_words():
     assert all(callable(getattr(comparisons, claim.kind)) for claim in CLAIMS)
     assert len({claim.id for claim in CLAIMS}) == len(CLAIMS)

@@ -12,6 +12,8 @@ from reporting_fixtures import EVIL, add_run, add_timing, shared_report
 
 from harness.reporting import build_report
 from harness.reporting.markup import escape
+from harness.reporting.points import Point
+from harness.reporting.samples import _sample
 from harness.results import Store
 
 
@@ -44,6 +46,19 @@ def test_nothing_is_fetched_and_every_output_is_escaped(page):
     assert "x" * 1500 + " … (98,500 more characters)" in text and "x" * 1501 not in text
     assert "title='12 layers'>&lt;b&gt;</span>" in text
     assert "url(" not in text.split("<main>")[0]
+
+
+def test_pieces_are_coloured_by_the_layers_behind_them_and_a_long_text_is_cut():
+    config = {"method": {"name": "calm"}, "model": {"num_layers": 4}, "plan": None}
+    point = Point(config, {}, label="calm")
+    record = {"output": "a 🍕", "pieces": ["a", "", " 🍕", ""], "length": 4, "ended": True, "layers_needed": [1, 2, 3]}
+    html = _sample(point, record)
+    coloured = re.findall(r"--d:(\d+)' title='(\d) layers'>(.*?)<", html)
+    assert coloured == [("100", "4", "a"), ("50", "2", " 🍕")]
+    long = {**record, "output": "x" * 2000, "pieces": ["x" * 1000, "x" * 500, "x" * 400, "x" * 100]}
+    assert re.sub("<.*?>", "", _sample(point, long)).endswith("x" * 1500 + " … (500 more characters)")
+    without = _sample(point, {key: value for key, value in record.items() if key != "pieces"})
+    assert "a 🍕</p><div class='strip'>" in without and without.count("<i ") == 4
 
 
 def test_escape_shows_what_cannot_be_shown():

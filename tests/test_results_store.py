@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from results_fixtures import batches, metric, record, run_config
 
 from harness.errors import SkipbenchError, UsageError
-from harness.results import Store, load_failures, load_runs, verify
+from harness.results import Store, load_failures, load_runs, verify, write_results_csv
 from harness.results.encoding import dumps, is_sealed, loads, plain, seal
 
 VALUES = {"e2e_bleu": metric(50.0, 2.0)}
@@ -54,6 +54,7 @@ def test_text_round_trip_property(text):
     assert len(line.splitlines()) == 1 and loads(line)["output"] == text
 
 
+# T38
 def test_numbers_of_numpy_and_torch_become_plain_json():
     torch = pytest.importorskip("torch")
     value = {
@@ -73,6 +74,7 @@ def test_what_is_no_json_is_refused_by_type(value):
         plain(value)
 
 
+# T38
 def test_nan_in_a_file_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         loads('{"a": NaN}')
@@ -121,6 +123,7 @@ def test_writing_without_the_lock_is_a_programming_error(tmp_path):
 # --- resuming ---------------------------------------------------------------------------------------------------------
 
 
+# T36
 def test_a_run_goes_on_after_its_last_whole_batch(tmp_path):
     planned = batches(6, 2)
     with Store(tmp_path) as store:
@@ -132,10 +135,13 @@ def test_a_run_goes_on_after_its_last_whole_batch(tmp_path):
             run.append(batch)
         run.finish(VALUES)
         assert store.is_complete("r") and run.complete
+        store.write_suite("quick", "h", ["r"])
+    write_results_csv(tmp_path)
     assert [r["id"] for r in load_runs(tmp_path)[0].records()] == [f"x{i}" for i in range(6)]
     assert verify(tmp_path).ok
 
 
+# T37
 def test_a_file_cut_at_every_byte_of_its_last_batch_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     folder = finished(tmp_path)
@@ -153,6 +159,7 @@ def test_a_file_cut_at_every_byte_of_its_last_batch_resumes_to_the_same_bytes(tm
         assert (folder / "records.jsonl").read_bytes() == whole
 
 
+# T37
 def test_repairs_are_said(tmp_path):
     folder = finished(tmp_path)
     (folder / "scores.json").unlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from results_fixtures import batches, metric, run_config
 
 from harness.errors import SkipbenchError, UsageError
 from harness.results import COLUMNS, Store, read_results, verify, write_results_csv
+from harness.results.encoding import dumps, seal
 
 HEADER = (
     "suite,run_id,task,split,source,n,model,params,num_layers,checkpoint,method,variant,target_speedup,batch_size,"
@@ -124,6 +126,15 @@ def edit_records(path: Path, change) -> None:
     path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
 
 
+def edit_first_record(folder: Path, **changes) -> None:
+    """Change a record and seal it again, as if it had been written so."""
+
+    def change(lines: list[bytes]) -> list[bytes]:
+        return [(dumps(seal({**json.loads(lines[0]), **changes})) + "\n").encode(), *lines[1:]]
+
+    edit_records(folder / "runs/a/records.jsonl", change)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -140,6 +151,13 @@ def edit_records(path: Path, change) -> None:
         (lambda d: (d / "timing/g.json").write_text("nonsense"), "cannot read"),
         (lambda d: (d / "timing/g.json").unlink(), "job g of suite quick has not run"),
         (lambda d: (d / "results.csv").write_text(HEADER + "\n"), "results.csv does not follow from the runs"),
+        (lambda d: (d / "results.csv").unlink(), "results.csv is missing"),
+        (lambda d: edit_json(d / "suite.json", jobs=["a"]), "suite.json was altered"),
+        (lambda d: (d / "suite.json").unlink(), "suite.json is missing"),
+        (lambda d: edit_first_record(d, id=["x0"]), "line 1: it is no record"),
+        (lambda d: edit_first_record(d, batch_rows=0), "line 1: it is no record"),
+        (lambda d: edit_first_record(d, output="better"), "records.jsonl is not the file that was scored"),
+        (lambda d: edit_records(d / "runs/a/records.jsonl", lambda x: x[::-1]), "is not the file that was scored"),
     ],
 )
 def test_verify_finds_what_is_missing_double_or_altered(folder, damage, said):
@@ -147,6 +165,34 @@ def test_verify_finds_what_is_missing_double_or_altered(folder, damage, said):
     write_results_csv(folder)
     damage(folder)
     assert said in problems(folder)
+
+
+def test_verify_finds_any_single_byte_that_changed(folder):
+    drop_unfinished(folder)
+    write_results_csv(folder)
+    paths = [p for p in folder.rglob("*") if p.suffix in (".json", ".jsonl", ".csv")]
+    assert len(paths) >= 6
+    chance = random.Random(0)
+    for _ in range(200):
+        path = chance.choice(paths)
+        data = path.read_bytes()
+        place = chance.randrange(len(data))
+        other = chance.choice([b for b in b'09aZ"{}[],:.- \n' if b != data[place]])
+        path.write_bytes(data[:place] + bytes([other]) + data[place + 1 :])
+        try:
+            found = problems(folder)
+        except SkipbenchError as error:
+            found = str(error)
+        same = path.suffix == ".json" and loads_or_none(path) == json.loads(data)  # white space between values
+        assert found or same, (path, place, chr(data[place]), chr(other))
+        path.write_bytes(data)
+
+
+def loads_or_none(path: Path) -> object:
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError:
+        return None
 
 
 def test_verify_names_failed_jobs(folder):

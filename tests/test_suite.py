@@ -1,13 +1,17 @@
 """Suites: every mistake is one clear line, and names are the registry's."""
 
 import pytest
+from helpers.registries import forgotten_afterwards
 
+from harness import run_suite
 from harness.errors import UsageError
 from harness.executors import prepare
+from harness.jobs.identity import job_id
 from harness.jobs.planning import FloorJob, QualityJob, TimingJob, make_jobs
 from harness.jobs.preflight import check_jobs
-from harness.suite import load_suite, parse_target, suite_names
-from harness.suite_entries import parse_method
+from harness.jobs.quality_run import QualityRun
+from harness.notation import parse_method, parse_target
+from harness.suite import load_suite, suite_names
 
 
 def _write(tmp_path, text):
@@ -99,12 +103,69 @@ def test_targets_that_mean_nothing(text):
         (("tasks:", "task:"), "must be a mapping with a list 'tasks'"),
         (("[full,", "[full"), "no valid YAML"),
         (("model: nano-opt\n", ""), "tasks.0.model: field required"),
+        (("targets: [2]", "targets: [2]\ntargets: [3]"), "'targets' stands there twice"),
+        (("targets: [2]", "targets: [.inf]"), "targets.0: input should be a finite number"),
+        (("{base_steps: 7}", "null"), "tasks.1.training: input should be a valid dictionary"),
+        (("[full, {name: calm, params: {confidence: softmax}}]", "[]"), "tasks.0.methods: .*at least 1 item"),
+        (("timing:", "seeds: []\ntiming:"), "tasks.0.seeds: .*at least 1 item"),
+        (("timing:", "checkpoints: []\ntiming:"), "tasks.0.checkpoints: .*at least 1 item"),
+        (("batch_sizes: [1]", "batch_sizes: [0]"), "tasks.0.timing.batch_sizes.0"),
+        (("timing:", "decoding: {device: gpu}\ntiming:"), "tasks.0.decoding.device"),
+        (("tasks:", "name: ../elsewhere\ntasks:"), "name: string should match"),
+        (("tasks:", "day: 2026-13-45\ntasks:"), "no valid YAML"),
     ],
 )
 def test_mistakes_in_a_suite_file_are_one_clear_line(tmp_path, change, message):
+    path = _write(tmp_path, GOOD.replace(*change))
     with pytest.raises(UsageError, match=message) as caught:
-        load_suite(_write(tmp_path, GOOD.replace(*change)))
+        load_suite(path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("methods", ["5", "null", "full", "{full: {}}", "[[full]]", "[null]", "[{}]"])
+def test_a_method_asked_for_takes_the_place_of_whatever_the_suite_has(tmp_path, methods):
+    path = _write(tmp_path, GOOD.replace("[full, {name: calm, params: {confidence: softmax}}]", methods))
+    assert [method.name for method in prepare(path, method="calm").tasks[0].methods] == ["calm"]
+
+
+@pytest.mark.parametrize("value", ["[", "{1: 2", "!!python/name:x", "@x", "`", "\t"])
+def test_values_on_the_command_line_that_are_no_yaml(value):
+    with pytest.raises(UsageError, match="the value of a is no valid YAML") as caught:
+        parse_method(f"full:a={value}")
+    assert "\n" not in str(caught.value)
+
+
+# T40
+def test_a_plug_ins_name_and_parameters_are_checked_like_a_built_ins(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from harness import LayerSchedule, register_method\n"
+        "@register_method('mine')\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(LayerSchedule):\n"
+        "    depth: int = 2\n"
+        "    def layers(self, step):\n"
+        "        return range(self.depth)\n"
+    )
+    change = "{name: calm, params: {confidence: softmax}}", "{name: mine, params: {depth: 3}}"
+    text = GOOD.replace(*change).replace("model: nano-opt", "model: nano-opt\ndata: stand-in")
+    with forgotten_afterwards():
+        with pytest.raises(UsageError, match="unknown method 'mine'"):
+            prepare(_write(tmp_path, text))
+        jobs = make_jobs(prepare(_write(tmp_path, text), plugin=tmp_path / "mine.py"))
+        quality = [job for job in jobs if isinstance(job, QualityJob)]
+        assert ("mine", (("depth", 3),), None) in [(job.method, job.params, job.target) for job in quality]
+        check_jobs(quality)
+        for wrong, message in (("depht: 3", "did you mean depth"), ("depth: deep", "parameter depth='deep'")):
+            jobs = make_jobs(prepare(_write(tmp_path, text.replace("depth: 3", wrong))))
+            with pytest.raises(UsageError, match=message):
+                check_jobs(job for job in jobs if isinstance(job, QualityJob))
+
+
+@pytest.mark.parametrize("option", ["model", "data"])
+def test_an_empty_option_is_not_the_default(option):
+    with pytest.raises(UsageError, match=f"--{option} is empty"):
+        prepare("smoke", **{option: ""})
 
 
 def test_unknown_suite():
@@ -112,6 +173,31 @@ def test_unknown_suite():
         load_suite("quik")
     with pytest.raises(UsageError, match="unknown suite"):
         load_suite("no/such/file.yaml")
+
+
+def test_a_model_made_here_needs_a_base(tmp_path):
+    path = _write(tmp_path, GOOD.replace("base_steps: 1, ", "").replace(", training: {base_steps: 7}", ""))
+    with pytest.raises(UsageError, match=r"'nano-opt' is made here.*training\.base_steps"):
+        run_suite(path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there_is_said_before_anything_is_trained(tmp_path):
+    path = _write(tmp_path, GOOD + "decoding: {device: 'cuda:7'}\n")
+    with pytest.raises(UsageError, match="no device 'cuda:7'"):
+        run_suite(path, tmp_path / "out", task="e2e", data="stand-in")
+
+
+def test_training_examples_may_come_from_another_split(tmp_path):
+    jobs = make_jobs(load_suite(_write(tmp_path, GOOD)))
+    other = make_jobs(
+        load_suite(_write(tmp_path, GOOD.replace("base_steps: 1, ", "base_steps: 1, split: validation, ")))
+    )
+    assert job_id(jobs[0]) != job_id(other[0])
+    settings = [QualityRun(job[0], None).setting for job in (jobs, other)]
+    assert [s.split for s in settings] == ["train", "validation"]
+    with pytest.raises(UsageError, match="unknown split of e2e 'news'"):
+        run_suite(_write(tmp_path, GOOD.replace("base_steps: 1, ", "base_steps: 1, split: news, ")), tmp_path / "out")
 
 
 LOOPED = """

@@ -171,8 +171,19 @@ def test_translation_of_ones_own(tmp_path):
     (tmp_path / "test.csv").write_text("de,en\nGuten Tag,Good day\n", encoding="utf-8")
     (example,) = load_task("translation:de-en", data=tmp_path).load("test")
     assert (example.fields["source"], example.references) == ("Guten Tag", ("Good day",))
-    with pytest.raises(UsageError, match="no column 'ro'; it has 'de', 'en', needed are 'ro', 'en' or 'en_ref_A'"):
+    with pytest.raises(UsageError, match="no column 'ro'; it has 'de', 'en', needed are 'ro', 'en' or 'en_ref_\\*'"):
         load_task("translation:ro-en", data=tmp_path).load("test")
+
+
+def test_every_reference_column_of_a_translation_is_checked(tmp_path):
+    path = tmp_path / "test.jsonl"
+    good = '{"de": "a", "en_ref_A": "x", "en_ref_B": ["y", "z"]}\n'
+    for bad in ("null", "3", "[]"):
+        path.write_text(good + good.replace('["y", "z"]', bad))
+        with pytest.raises(UsageError, match=r"test\.jsonl, row 2: column 'en_ref_B' must be text or a list of texts"):
+            load_task("translation:de-en", data=tmp_path).load("test")
+    path.write_text(good)
+    assert load_task("translation:de-en", data=tmp_path).load("test")[0].references == ("x", "y", "z")
 
 
 def test_one_file_of_translations_has_three_splits(tmp_path):

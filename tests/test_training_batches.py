@@ -3,7 +3,7 @@
 import random
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import Example, Task
@@ -29,18 +29,38 @@ def test_every_output_token_is_predicted_once_from_its_true_history(batch_pairs)
     assert batch.attention_mask.sum().item() == sum(len(p.prompt) + len(p.output) - 1 for p in batch_pairs)
 
 
-@given(st.integers(2, 40), st.integers(1, 7), st.integers(0, 5))
-@settings(max_examples=30)
-def test_an_epoch_uses_every_pair_at_most_once_and_the_seed_decides(count, size, seed):
-    rng = random.Random(seed)
-    some = [Pair([3] * rng.randint(1, 9), [4] * rng.randint(1, 9)) for _ in range(count)]
-    size = min(size, count)
-    steps = count // size
-    plan = batch_plan(some, size, steps, seed)
-    used = [i for batch in plan for i in batch]
-    assert len(plan) == steps and all(len(batch) == size for batch in plan)
+shared_prompts = st.lists(st.tuples(token_lists, st.lists(token_lists, min_size=1, max_size=5)), min_size=1, max_size=4)
+
+
+@given(shared_prompts, st.integers(2, 5))
+def test_outputs_that_share_a_row_have_each_its_own_history_and_positions(examples, strands):
+    some = [Pair(prompt, output) for prompt, outputs in examples for output in outputs]
+    batch = collate(some, 0, strands)
+    visible, positions = batch.layout()
+    made = []
+    places = zip(batch.predicting.tolist(), batch.targets.tolist(), batch.steps.tolist(), strict=True)
+    for place, target, step in places:
+        row, column = divmod(place, batch.columns)
+        seen = [c for c in range(batch.columns) if visible[row, column, c]]
+        history = batch.input_ids[row, seen].tolist()
+        assert batch.attention_mask[row, seen].all() and seen[-1] == column
+        assert positions[row, seen].tolist() == list(range(len(seen)))
+        if step == 0:
+            made.append(Pair(history, []))
+        assert history == made[-1].prompt + made[-1].output
+        made[-1].output.append(target)
+    assert sorted(made) == sorted(some)
+    assert batch.attention_mask.sum() <= sum(len(p.prompt) + len(p.output) - 1 for p in some)
+
+
+@given(shared_prompts, st.integers(1, 9), st.integers(1, 5), st.integers(0, 5))
+def test_an_epoch_uses_every_pair_at_most_once_and_the_seed_decides(examples, size, strands, seed):
+    some = [Pair(prompt, output) for prompt, outputs in examples for output in outputs]
+    plan = batch_plan(some, size, 1, seed, strands)
+    assert all(1 <= len(batch) <= size for batch in plan)
+    used = [i for batch in batch_plan(some, size, 100, seed, strands)[: len(some) // size or 1] for i in batch]
     assert len(set(used)) == len(used)
-    assert plan == batch_plan(some, size, steps, seed)
+    assert plan == batch_plan(some, size, 1, seed, strands)
 
 
 def test_batches_hold_pairs_of_like_length():

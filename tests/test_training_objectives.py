@@ -46,6 +46,33 @@ def test_training_under_a_plan_sees_what_decoding_sees(kind):
         torch.testing.assert_close(logits, torch.cat(rows), rtol=0, atol=1e-5 if kind == "bloom" else 1e-9)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in TINY_KINDS if kind != "bloom"])
+def test_outputs_sharing_a_prompt_train_as_if_each_had_its_own(kind):
+    backbone = tiny_backbone(kind)
+    outputs = ([10, 11, 12, 13, 2], [9, 2], [2], [3, 4, 5, 6, 7, 8, 2], [12, 9, 2])
+    some = [Pair(prompt, output) for prompt in ([5, 6, 7, 8, 9], [4]) for output in outputs]
+    packed, alone = collate(some, backbone.pad_id, strands=3), collate(some, backbone.pad_id)
+    assert packed.input_ids.numel() < alone.input_ids.numel()
+    for method in _methods(backbone.num_layers):
+        objective = LayerSchedule.recipe(method, 7)
+        with torch.no_grad():
+            ours, theirs = plan_logits(backbone, objective, packed), plan_logits(backbone, objective, alone)
+        _same_rows(_keyed(packed, ours), _keyed(alone, theirs))
+    with torch.no_grad():
+        losses = [multi_exit_loss(backbone, batch, random.Random(0)) for batch in (packed, alone)]
+    torch.testing.assert_close(*losses)
+
+
+def _keyed(batch, logits):
+    """Rows of targets, steps and logits in an order that does not depend on the layout."""
+    rows = torch.cat((batch.targets[:, None].double(), batch.steps[:, None].double(), logits.double()), 1)
+    return rows[sorted(range(len(rows)), key=lambda i: [round(v, 6) for v in rows[i].tolist()])]
+
+
+def _same_rows(ours, theirs):
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+
+
 def test_layers_that_end_early_are_sliced_away_not_masked():
     backbone = tiny_backbone("opt")
     batch = collate(RAGGED, 0)

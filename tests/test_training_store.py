@@ -51,12 +51,14 @@ def test_what_is_there_is_not_trained_again(made, monkeypatch):
     assert again == own
 
 
+# T34
 def test_every_part_of_the_recipe_changes_the_key(made):
     checkpoints, _, objective = made
     settings = [
         _setting(),
         _setting(model="mini-opt"),
         _setting(seed=1),
+        _setting(split="validation"),
         _setting(base=Recipe(4, 4)),
         _setting(own=Recipe(3, 4)),
         _setting(own=Recipe(2, 4, learning_rate=1e-4)),

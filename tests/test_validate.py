@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from helpers.registries import forgotten_afterwards
 
-from harness import LayerSchedule, validate_method
+from harness import LayerSchedule, load_method, validate_method
 from harness.backbone.tiny import LOOPED_KINDS, TINY_KINDS
 from harness.errors import UsageError
 from harness.registry import METHODS, load_plugin
@@ -98,6 +98,16 @@ def test_a_class_that_was_never_registered(tmp_path):
 
     assert "layers(1) must return layer indices" in validate_method(Loose).failures[0]
     assert "must be a frozen dataclass" in validate_method(int).failures[0]
+    assert "must be a frozen dataclass" in validate_method(load_method("full", 4)).failures[0]
+
+    class NoPrompt(Loose):
+        def prompt_layers(self):
+            return None
+
+        def layers(self, step):
+            return [0]
+
+    assert "prompt_layers() must return layer indices, not None" in validate_method(NoPrompt).failures[0]
 
 
 def test_unknown_and_broken_names(tmp_path):
@@ -112,6 +122,7 @@ LONG = ("full", "multi_layer", "random_skip", "oracle_exit", "self_speculative")
 SLOW = [pytest.param(name, marks=pytest.mark.long) for name in LONG]
 
 
+# T09
 @pytest.mark.parametrize("name", ["skipdecode", "calm", "unified", *SLOW])
 def test_built_in_methods_pass(name):
     report = validate_method(name)

@@ -47,6 +47,7 @@ class Backbone:
         self._cache_argument = _first_argument(self.body, "cache", "past_key_values")
         self._positions = {"position_ids"} & set(inspect.signature(self.body.forward).parameters)
         self.tuple_layers = self._layers_return_tuples()
+        self.fused_weights: dict = {}  # copies for fused layers, refreshed at each use
 
     @classmethod
     def load(cls, name: str, dtype: str = "float32", device: str = "cpu") -> Backbone:
@@ -103,6 +104,11 @@ class Backbone:
         """The longest sequence the model can hold, where its config says so."""
         names = ("max_position_embeddings", "n_positions")
         return next((value for n in names if (value := getattr(self.config, n, None))), None)
+
+    @property
+    def takes_positions(self) -> bool:
+        """Whether positions are given token by token; BLOOM counts columns instead."""
+        return bool(self._positions)
 
     @property
     def num_parameters(self) -> int:

@@ -59,6 +59,7 @@ class PlanCache(Cache):
         self._adding = list(tokens)
         self._written: set[int] = set()
         self.end = max((a + b for a, b in zip(self.lengths, tokens, strict=True)), default=0)  # key slots in sight
+        self.uniform = len(set(self.lengths)) == 1 and len(set(tokens)) == 1  # all rows alike before and after the pass
         self._index = None
 
     def begin_step(self, tokens: int | Sequence[int] = 1) -> None:
@@ -76,11 +77,6 @@ class PlanCache(Cache):
                 fresh = list(self.lengths)
                 self._holes[layer] = fresh if holes is None else [min(h, f) for h, f in zip(holes, fresh, strict=True)]
         self.lengths = [n + a for n, a in zip(self.lengths, self._adding, strict=True)]
-
-    @property
-    def uniform(self) -> bool:
-        """Whether all rows have the same length before and after the pass."""
-        return len(set(self.lengths)) == 1 and len(set(self._adding)) == 1
 
     def check_history(self, layer: int) -> None:
         """Raise MissingKV if the layer lacks an earlier position of any row."""
@@ -118,7 +114,7 @@ class PlanCache(Cache):
         if self.keys_only:
             raise KeysWritten
         rows = len(key_states)  # the first ones of the cache; the others add nothing in this pass
-        return keys[:rows, :, : self.end], values[:rows, :, : self.end]
+        return _first(keys, rows).narrow(2, 0, self.end), _first(values, rows).narrow(2, 0, self.end)
 
     def get_seq_length(self, layer_idx: int = 0, *args, **kwargs) -> int:
         """Key slots in sight before the pass's own columns."""
@@ -179,8 +175,7 @@ class PlanCache(Cache):
         """Scatter new states to (row, length); left padding in front of a row's tokens is not written."""
         rows, _, tokens, _ = states.shape
         if self.uniform and tokens == self._adding[0]:
-            start = self.lengths[0]
-            buffer[:rows, :, start : start + tokens] = states
+            _first(buffer, rows).narrow(2, self.lengths[0], tokens).copy_(states)
             return
         if self._index is None:
             self._index = self._scatter_index(tokens)
@@ -195,3 +190,8 @@ class PlanCache(Cache):
             for i in range(adding)
         ]
         return tuple(torch.tensor(side, device=self.device) for side in zip(*triples, strict=True))
+
+
+def _first(buffer: Tensor, rows: int) -> Tensor:
+    """The first rows of a buffer, which is longer once rows have left the batch."""
+    return buffer if len(buffer) == rows else buffer[:rows]

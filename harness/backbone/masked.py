@@ -8,6 +8,7 @@ values of its unchanged hidden state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,13 +19,34 @@ from .gating import gates
 LayerPlan = int | Tensor
 
 
-def causal_mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Additive mask [batch, 1, columns, columns] for rows padded anywhere; a padded query sees itself."""
+class Layout(NamedTuple):
+    """How tokens stand in their rows.
+
+    Attributes:
+        visible: [batch, columns, columns], whether a query (second axis) sees a key (third).
+        positions: [batch, columns], counted from 0; anything at padding.
+    """
+
+    visible: Tensor
+    positions: Tensor
+
+
+def row_layout(attention_mask: Tensor) -> Layout:
+    """One sequence a row, padded anywhere; a padded query sees itself."""
+    return Layout(causal(attention_mask), row_positions(attention_mask))
+
+
+def causal(attention_mask: Tensor) -> Tensor:
+    """Bool [batch, columns, columns]: every query sees the tokens up to itself, and a padded one itself."""
     columns = attention_mask.shape[1]
-    causal = torch.ones(columns, columns, dtype=torch.bool, device=attention_mask.device).tril()
-    visible = causal & attention_mask.bool()[:, None, :]
-    visible |= torch.eye(columns, dtype=torch.bool, device=attention_mask.device)
-    return additive(visible[:, None], dtype)
+    visible = torch.ones(columns, columns, dtype=torch.bool, device=attention_mask.device).tril()
+    visible = visible & attention_mask.bool()[:, None, :]
+    return visible | torch.eye(columns, dtype=torch.bool, device=attention_mask.device)
+
+
+def causal_mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Additive mask [batch, 1, columns, columns] for rows padded anywhere."""
+    return additive(causal(attention_mask)[:, None], dtype)
 
 
 def additive(visible: Tensor, dtype: torch.dtype) -> Tensor:
@@ -43,6 +65,7 @@ def masked_forward(
     attention_mask: Tensor,
     plan: Sequence[LayerPlan],
     observe: Callable[[int, Tensor, Tensor], None] | None = None,
+    layout: Layout | None = None,
 ) -> Tensor:
     """Final hidden states [batch, columns, width], after the final norm, of sequences run under a plan.
 
@@ -51,8 +74,10 @@ def masked_forward(
         plan: one entry a layer: the number of leading active columns, which is also all that is computed, or a Bool
             mask [batch, columns] of active positions.
         observe: called after each layer with (layer, hidden before it, hidden after it), each [batch, columns, width].
+        layout: how the tokens stand in their rows; one sequence a row by default.
     """
-    mask = causal_mask(attention_mask, backbone.compute_dtype)
+    visible, positions = layout or row_layout(attention_mask)
+    mask = additive(visible[:, None], backbone.compute_dtype)
 
     def visit(index: int, hidden: Tensor, call) -> Tensor:
         out = _run_where_active(hidden, plan[index], lambda h, columns: call(h, columns=columns, attention_mask=mask))
@@ -61,7 +86,7 @@ def masked_forward(
         return out
 
     with gates(backbone, visit):
-        return backbone.run_body(input_ids, row_positions(attention_mask))
+        return backbone.run_body(input_ids, positions)
 
 
 def _run_where_active(hidden: Tensor, active: LayerPlan, run) -> Tensor:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..executors import RESULTS, is_done
+from ..executors import is_done, results_folder
 from ..jobs.identity import job_id, task_of
-from ..jobs.planning import FloorJob, Job, TimingJob, make_jobs
+from ..jobs.planning import FloorJob, Job, QualityJob, TimingJob, make_jobs
+from ..jobs.preflight import check_jobs
 from ..registry import METHODS, TASKS, Registry, load_plugin
 from ..results import Store
-from ..suite import Suite, suite_names
+from ..suite import Suite, TrainingSpec, suite_names
+from ..task import examples_of
 
 
 def listing(plugins: Iterable[Path] = ()) -> str:
@@ -45,18 +47,24 @@ def _first_line(cls: type) -> str:
     return next(iter((cls.__doc__ or "").strip().splitlines()), "")
 
 
-def plan_text(suite: Suite, out: Path | None) -> str:
+def plan_text(suite: Suite, out: str | Path | None) -> str:
     """What a run would do, job by job, with its size: examples to decode at most, and steps to train."""
-    store = Store(out or RESULTS / suite.name)
+    jobs = make_jobs(suite)
+    check_jobs(job for job in jobs if isinstance(job, QualityJob))
+    store = Store(results_folder(suite, out))
     lines, todo = [f"{suite.name}: {suite.description}"], 0
-    for job in make_jobs(suite):
+    for job in jobs:
         done = is_done(job_id(job), job, store)
         todo += not done
         lines.append(f"  {'done' if done else 'todo'}  {job.label:48} {_size(job)}")
     specs = {f"{spec.task} {spec.model}": spec.training for spec in suite.tasks}
-    training = [f"{name}: base {t.base_steps:,} steps, then {t.own_steps:,} a checkpoint" for name, t in specs.items()]
+    training = [f"{name}: {_base(t)}{t.own_steps:,} steps a checkpoint" for name, t in specs.items()]
     lines += ["training, for checkpoints that are not there yet:", *(f"  {line}" for line in training)]
     return "\n".join([*lines, f"{todo} jobs to do; results in {store.root}"])
+
+
+def _base(training: TrainingSpec) -> str:
+    return f"base {training.base_steps:,} steps, then " if training.base_steps else ""
 
 
 def _size(job: Job) -> str:
@@ -65,7 +73,7 @@ def _size(job: Job) -> str:
     if isinstance(job, TimingJob):
         return f"{len(job.members)} methods, up to {job.members[0].spec.timing.seconds:g} s"
     task = task_of(job.spec.task, job.data)
-    count = len(task.load(job.spec.split)[: job.spec.limit])
+    count = len(examples_of(task, job.spec.split)[: job.spec.limit])
     tokens = job.spec.decoding.max_new_tokens or task.max_output_tokens
     return f"{count:,} {task.source} examples, up to {count * tokens:,} tokens"
 

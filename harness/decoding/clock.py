@@ -29,6 +29,11 @@ class DeviceClock:
         """Seconds since some fixed moment."""
         return time.perf_counter()
 
+    def cpu(self, device: torch.device) -> float | None:
+        """Seconds that this thread had a processor; None where that tells nothing: on a GPU, and by a fake clock."""
+        real = type(self).now is DeviceClock.now
+        return time.thread_time() if real and device.type == "cpu" else None
+
 
 _clock: ContextVar[DeviceClock] = ContextVar("clock", default=DeviceClock())  # noqa: B039 - it has no state
 

@@ -107,7 +107,7 @@ class Speculator(Stepper):
         positions = torch.tensor(ends, device=device).unsqueeze(1) + torch.arange(-columns, 0, device=device)
         positions = positions.clamp_(min=0)
         self.begin_step(0, position_mask(positions, self.cache.end, self.backbone.dtype))
-        hidden = self.backbone.run_body(torch.tensor(ids, device=device), positions, self.cache)
+        hidden = self.run_step(torch.tensor(ids, device=device), positions)
         self.cache.commit()
         self.layers_run.append(list(self.ran))
         for row in self.rows:

@@ -55,7 +55,7 @@ def decode(
 def _decode(backbone, method, prompts: PromptBatch, max_new_tokens, force_length, sampling) -> DecodeOutput:
     stepper = make_stepper(backbone, method, prompts.lengths, max_new_tokens)
     cache, device = stepper.cache, backbone.device
-    recorder = Recorder(len(prompts.lengths), max_new_tokens, backbone.pad_id, device)
+    recorder = Recorder(len(prompts.lengths), backbone.pad_id, device)
     rows = torch.arange(len(prompts.lengths), device=device)  # the batch's rows that still decode
     draws = sampling.draws(len(prompts.lengths), max_new_tokens)
     eos = torch.tensor([] if force_length else backbone.eos_ids, dtype=torch.long, device=device)
@@ -88,7 +88,7 @@ def decode_one_token(backbone: Backbone, stepper: Stepper, step: int, tokens: Te
     cache.begin_step()
     positions = torch.tensor(cache.lengths, device=backbone.device).unsqueeze(1)
     stepper.begin_step(step, _step_mask(cache, positions, backbone.dtype))
-    hidden = backbone.run_body(tokens.unsqueeze(1), positions, cache)
+    hidden = stepper.run_step(tokens.unsqueeze(1), positions)
     cache.commit()
     return backbone.head(hidden[:, -1])
 

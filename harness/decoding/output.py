@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -63,51 +63,57 @@ class DecodeOutput:
     speculation: Speculation | None = None
 
 
-@dataclass
 class Recorder:
-    """Collects tokens and trace while a batch decodes; rows may leave the batch on the way."""
+    """Collects tokens and trace while a batch decodes; rows may leave the batch on the way.
 
-    batch: int
-    max_new_tokens: int
-    pad_id: int
-    device: torch.device
-    layers_run: list[list[int]] = field(default_factory=list)
-    head_checks: list[int] = field(default_factory=list)
+    During decoding only references are kept; `output` makes tensors of them.
+    """
 
-    def __post_init__(self) -> None:
-        shape = (self.batch, self.max_new_tokens)
-        self._tokens = torch.full(shape, self.pad_id, dtype=torch.long, device=self.device)
-        self._needed = torch.zeros(self.batch, max(self.max_new_tokens - 1, 0), dtype=torch.long, device=self.device)
-        self._lengths = torch.zeros(self.batch, dtype=torch.long, device=self.device)
-        self._ended = torch.zeros(self.batch, dtype=torch.bool, device=self.device)
-        self.count = 0  # output tokens so far
+    def __init__(self, batch: int, pad_id: int, device: torch.device) -> None:
+        self.batch, self.pad_id, self.device = batch, pad_id, device
+        self.layers_run: list[list[int]] = []
+        self.head_checks: list[int] = []
+        self._tokens: list[tuple[Tensor, Tensor]] = []  # rows still in the batch, and their tokens, one a step
+        self._needed: list[tuple[Tensor, int | Tensor]] = []
+        self._ended: list[Tensor] = []
 
     def add_tokens(self, rows: Tensor, tokens: Tensor) -> None:
         """One more output token [rows] for the rows still in the batch."""
-        self._tokens[rows, self.count] = tokens
-        self.count += 1
-        self._lengths[rows] = self.count
+        self._tokens.append((rows, tokens))
 
     def add_step(self, rows: Tensor, needed: int | Tensor, ran: list[int], head_checks: int) -> None:
         """The trace of one decode step."""
-        self._needed[rows, len(self.layers_run)] = needed
+        self._needed.append((rows, needed))
         self.layers_run.append(ran)
         self.head_checks.append(head_checks)
 
     def end(self, rows: Tensor) -> None:
         """Rows that have produced EOS."""
-        self._ended[rows] = True
+        self._ended.append(rows)
 
     def output(self, prompt_layers: list[int], timing: Timing, kv_bytes: int) -> DecodeOutput:
-        """Everything collected, cut to what was used."""
+        """Everything collected."""
+        lengths = torch.zeros(self.batch, dtype=torch.long, device=self.device)
+        for rows, _ in self._tokens:
+            lengths[rows] += 1
+        ended = torch.zeros(self.batch, dtype=torch.bool, device=self.device)
+        for rows in self._ended:
+            ended[rows] = True
         return DecodeOutput(
-            tokens=self._tokens[:, : self.count],
-            lengths=self._lengths,
-            layers_needed=self._needed[:, : len(self.layers_run)],
+            tokens=self._table(self._tokens, self.pad_id),
+            lengths=lengths,
+            layers_needed=self._table(self._needed, 0),
             layers_run=self.layers_run,
             prompt_layers=prompt_layers,
             head_checks=self.head_checks,
             timing=timing,
             kv_bytes=kv_bytes,
-            ended=self._ended,
+            ended=ended,
         )
+
+    def _table(self, columns: list[tuple[Tensor, int | Tensor]], fill: int) -> Tensor:
+        """[batch, columns], `fill` where a row was no longer in the batch."""
+        table = torch.full((self.batch, len(columns)), fill, dtype=torch.long, device=self.device)
+        for column, (rows, values) in enumerate(columns):
+            table[rows, column] = values
+        return table

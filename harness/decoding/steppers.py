@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..backbone import KeysWritten, PlanCache
+from ..backbone.fused import fused_body
 from ..errors import UsageError
 from ..method import EarlyExit, LayerSchedule, Method, check_layers
 from .states import ExitState
@@ -21,6 +22,7 @@ class Stepper:
         self.backbone, self.method, self.cache = backbone, method, cache
         self.prompt_layers = check_layers(method, method.prompt_layers(), "prompt_layers()")
         self.mask: Tensor | None = None  # additive attention mask of the pass, None where all keys are visible
+        self._fused = fused_body(backbone)
         self.ran: list[int] = []
         self.head_checks = 0
         self._decide = self._prompt
@@ -36,6 +38,12 @@ class Stepper:
         self.mask, self.ran, self.head_checks = mask, [], 0
         self._decide = self.decide
         self.start(step)
+
+    def run_step(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Final hidden states [rows, columns, width] of a decode step's tokens at positions, both [rows, columns]."""
+        if self._fused is not None:
+            return self._fused.run(tokens, positions, self.cache, self.visit)
+        return self.backbone.run_body(tokens, positions, self.cache)
 
     def visit(self, index: int, hidden: Tensor, call) -> Tensor:
         """The gate's question: the hidden state after layer `index`."""
@@ -175,6 +183,8 @@ class ExitStepper(Stepper):
                 f"method {self.method.name!r}: should_exit must return a bool tensor of shape "
                 f"{list(self._left.shape)}, not {_describe(leaving)}"
             )
+        if not bool(leaving.any()):  # most often: nothing to note down
+            return
         leaving = leaving & ~self._left
         self._needed = self._needed.masked_fill(leaving, index + 1)
         self._left = self._left | leaving

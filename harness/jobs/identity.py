@@ -15,7 +15,7 @@ from ..tuning.artefact import check_use, load_artefact, parameters_for
 from .planning import FloorJob, Job, QualityJob, TimingJob
 
 # Raised by hand when the same job may decode other tokens or record other traces.
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 # Raised by hand when the search for a threshold may find another one.
 CALIBRATION_VERSION = 1
 
@@ -46,7 +46,7 @@ def run_id(job: QualityJob) -> str:
     task = task_of(job.spec.task, job.data)
     content = {
         "versions": [ENGINE_VERSION, TRAINING_VERSION],
-        "task": [task.label, source_hash(TASKS.load(task.name)), task.data_hash("train"), task.data_hash("validation")],
+        "task": [task.label, source_hash(TASKS.load(task.name)), *_data_hashes(job, task)],
         "split": [job.spec.split, task.data_hash(job.spec.split), job.spec.limit],
         "model": [job.spec.model, weights_identity(job.spec.model), weights_identity(job.checkpoint)],
         "checkpoint": [job.checkpoint, job.spec.training.model_dump(), job.seed],
@@ -60,6 +60,10 @@ def run_id(job: QualityJob) -> str:
     speed = f"{job.target:g}x" if job.target is not None else ""
     names = (task.label, job.spec.model, job.method, speed, job.checkpoint, f"s{job.seed}")
     return f"{_slug(names)}-{digest(content)[:12]}"
+
+
+def _data_hashes(job: QualityJob, task: Task) -> list[str]:
+    return [task.data_hash(split) for split in (job.spec.training.split, "validation")]
 
 
 def _calibration(job: QualityJob):

@@ -22,6 +22,7 @@ from ..task import EncodedPrompt, Example, Task, decode_output, encode_output, e
 from ..training.batches import Pair
 from ..tuning.teacher import TeacherForced, teacher_forced
 from .guesses import guess_statistics, guessed
+from .pieces import output_pieces
 
 
 class Item(NamedTuple):
@@ -114,7 +115,8 @@ def _records(batch: Sequence[Item], number: int, out: DecodeOutput, backbone: Ba
             "prompt_hash": hashlib.sha256(str(prompt.ids).encode()).hexdigest(),
             "prompt_tokens": len(prompt.ids),
             "truncated": prompt.truncated,
-            "output": decode_output(tokens[: length - 1] if ended else tokens, backbone.tokenizer),
+            "output": (text := decode_output(tokens[: length - 1] if ended else tokens, backbone.tokenizer)),
+            "pieces": output_pieces(tokens, backbone.tokenizer, text),
             "tokens": tokens,
             "length": length,
             "ended": ended,
@@ -143,7 +145,8 @@ def score_run(
     statistics |= _token_statistics(records)
     values = {name: _value(stats, seed) for name, stats in statistics.items()}
     values |= _plain_values(records, backbone.num_layers, forced)
-    run.finish(values, per_example=_per_example(statistics), loss_by_position=forced.loss_by_position())
+    by_position = {"loss_by_position": forced.loss_by_position(), "tokens_by_position": forced.counts()}
+    run.finish(values, per_example=_per_example(statistics), **by_position)
 
 
 def score_floor(run: Run, task: Task, examples: Sequence[Example]) -> None:

@@ -59,15 +59,17 @@ class QualityRun:
         """What the base model is made of."""
         spec, training = self.job.spec, self.job.spec.training
         common = {"batch_size": training.batch_size}
+        builtin = spec.model in BUILTIN
         return Setting(
             model=spec.model,
             task=self.task,
             seed=self.job.seed,
-            base=Recipe(training.base_steps, learning_rate=training.base_learning_rate, **common),
+            base=Recipe(training.base_steps, learning_rate=training.base_learning_rate, **common) if builtin else None,
             own=Recipe(training.own_steps, learning_rate=training.own_learning_rate, **common),
             vocab_size=training.vocab_size,
             max_prompt_tokens=self.max_prompt_tokens,
             max_output_tokens=self.max_new_tokens,
+            split=training.split,
         )
 
     @cached_property

@@ -33,6 +33,8 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
         repeats=spec.timing.repeats,
         seconds=spec.timing.seconds,
     )
+    for flag in sorted({flag for entry in measured["methods"].values() for flag in entry["flags"]}):
+        bench.say(f"{job.label}: {flag}")
     measured["methods"] = [
         {"method": facts, "checkpoint": run.job.checkpoint, "run_id": run.id, **measured["methods"][run.id]}
         for run, facts, _ in members

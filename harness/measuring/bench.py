@@ -5,19 +5,18 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from ..backbone import Backbone
-from ..decoding import decode
 from ..decoding.clock import DeviceClock, using_clock
 from ..errors import UsageError
-from ..method import load_method
+from ..method import Method, load_method
+from .batch_speeds import batch_speeds
 from .group import measure_group
 from .machine import environment
-from .opponents import against_generate, matrix_products, without_cache
+from .opponents import against_generate, over_matrix_products, without_cache
 from .races import against_full, against_trainer
-from .rounds import value
 from .running import Entry
 from .toys import ExitHalfWay, FiveMillisecondsMore, ends_half_way, random_model, random_prompts
 
@@ -27,7 +26,9 @@ NEW_TOKENS = {TINY: 96, SMALL: 32}
 TARGETS = (2, 4)
 PROMPT, CACHED = 32, 256  # tokens of every prompt; new tokens with and without a cache
 TRAIN_STEPS, TRAIN_ROUNDS = 12, 3
-ROUNDS, SECONDS = 7, 40.0  # of a comparison with an opponent; at most, of a timing group
+ROUNDS = 7  # of a comparison with an opponent
+SECONDS = {TINY: 30.0, SMALL: 100.0}  # of a timing group, at most
+BATCHES, BATCH_TOKENS, BATCH_ROUNDS = (1, 2, 4, 8, 16, 32), 48, 3
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _rows(clock: DeviceClock) -> Iterator[Row]:
     tiny = random_model(TINY)
     yield from _engine(TINY, tiny, clock)
     yield from _tiny_skipping(tiny, clock)
-    yield from _exit_by_batch(TINY, tiny)
+    yield from _by_batch(TINY, tiny, clock)
     yield _cache(tiny, clock)
     yield from _toys(tiny, clock)
     yield from _training(clock)
@@ -107,11 +108,9 @@ def _engine(name: str, backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
         note = equal or f"[{found['low']:.3f}, {found['high']:.3f}], tokens equal"
         yield Row(f"{name}: decode over generate, batch {batch}", found["value"], low=wanted, note=note)
     for batch in (1, 8):
-        prompts = random_prompts(backbone, batch, PROMPT)
-        spans = [decode(backbone, full, *prompts, 16, force_length=True).timing.decode_s / 15 for _ in range(4)]
-        step = value(spans[1:])["value"] / matrix_products(backbone, batch, clock)
-        high = 1.2 if name == SMALL else None
-        yield Row(f"{name}: a decode step over its bare matrix products, batch {batch}", step, high=high)
+        found = over_matrix_products(backbone, full, random_prompts(backbone, batch, PROMPT), ROUNDS, clock)
+        note, high = f"[{found['low']:.3f}, {found['high']:.3f}]", 1.2 if name == SMALL else None
+        yield Row(f"{name}: decode step over its bare matrix products, batch {batch}", found["value"], None, high, note)
 
 
 def _cache(backbone: Backbone, clock: DeviceClock) -> Row:
@@ -131,14 +130,21 @@ def _import_seconds() -> float:
 
 def _group(name: str, backbone: Backbone, clock: DeviceClock) -> dict:
     """Schedules at 2x and 4x and a softmax exit half way, at batch 1."""
-    layers, new_tokens = backbone.num_layers, NEW_TOKENS[name]
-    horizon = {"prompt_size": PROMPT, "max_length": PROMPT + new_tokens - 1}
-    methods = {"full": load_method("full", layers), "softmax exit at N/2": ExitHalfWay(layers)}
-    for target in TARGETS:
+    methods = _methods(name, backbone, TARGETS) | {"softmax exit at N/2": ExitHalfWay(backbone.num_layers)}
+    entries = [Entry(key, backbone, method) for key, method in methods.items()]
+    prompts = random_prompts(backbone, 1, PROMPT)
+    return measure_group(entries, prompts, NEW_TOKENS[name], seconds=SECONDS[name], clock=clock)
+
+
+def _methods(name: str, backbone: Backbone, targets: Sequence[int]) -> dict[str, Method]:
+    """Full depth, and both schedules at each target."""
+    layers = backbone.num_layers
+    horizon = {"prompt_size": PROMPT, "max_length": PROMPT + NEW_TOKENS[name] - 1}
+    methods = {"full": load_method("full", layers)}
+    for target in targets:
         methods[f"unified {target}x"] = load_method("unified", layers, target=target)
         methods[f"skipdecode {target}x"] = load_method("skipdecode", layers, target=target, **horizon)
-    entries = [Entry(key, backbone, method) for key, method in methods.items()]
-    return measure_group(entries, random_prompts(backbone, 1, PROMPT), new_tokens, seconds=SECONDS, clock=clock)
+    return methods
 
 
 def _tiny_skipping(backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
@@ -176,15 +182,14 @@ def _values(group: dict, key: str) -> dict:
     return {name: math.nan if v["value"] is None else v["value"] for name, v in group["methods"][key]["values"].items()}
 
 
-def _exit_by_batch(name: str, backbone: Backbone) -> Iterator[Row]:
-    """Layers a row needed and layers its batch ran: what an exit loses in a batch. Counted, not timed."""
-    method = load_method("calm", backbone.num_layers, threshold=0.95)
-    for batch in (1, 16):
-        out = decode(backbone, method, *random_prompts(backbone, batch, PROMPT), 32, force_length=True)
-        needed = out.layers_needed.double().mean().item()
-        ran = sum(map(len, out.layers_run)) / len(out.layers_run)
-        note = f"{needed:.2f} of {backbone.num_layers} layers needed, {ran:.2f} run"
-        yield Row(f"{name}: calm, layers run over layers needed, batch {batch}", ran / needed, note=note)
+def _by_batch(name: str, backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
+    """What skipping is worth as batches grow: an exit runs what its slowest row needs, a schedule what all need."""
+    methods = _methods(name, backbone, TARGETS[:1]) | {"calm": load_method("calm", backbone.num_layers, threshold=0.95)}
+    for batch in BATCHES:
+        found = batch_speeds(backbone, methods, random_prompts(backbone, batch, PROMPT), BATCH_TOKENS, BATCH_ROUNDS)
+        for key, speed in found.items():
+            note = f"{speed.tokens_per_s:.0f} tokens/s; layers needed {speed.needed:.2f}, run {speed.ran:.2f}"
+            yield Row(f"{name}: {key}, speed-up over full at batch {batch}", speed.speedup["value"], note=note)
 
 
 # -- training ---------------------------------------------------------------------------------------------------------
@@ -217,11 +222,11 @@ def _toys(backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
     prompts = random_prompts(backbone, 1, PROMPT)
     whole = Entry("full", backbone, full)
     slow = Entry("slow", backbone, FiveMillisecondsMore(backbone.num_layers))
-    found = _values(measure_group([whole, slow], prompts, 32, seconds=SECONDS, clock=clock), "slow")
+    found = _values(measure_group([whole, slow], prompts, 32, seconds=SECONDS[TINY], clock=clock), "slow")
     yield Row("toy with 5 ms more a token: overhead (ms)", found["overhead_ms"], 4.5, 6.0)
     short, end = ends_half_way(backbone, full, prompts, 64)
     entries = [whole, Entry("short", short, full)]
-    group = measure_group(entries, prompts, 64, force_length=False, seconds=SECONDS, clock=clock)
+    group = measure_group(entries, prompts, 64, force_length=False, seconds=SECONDS[TINY], clock=clock)
     found, flags = _values(group, "short"), group["methods"]["short"]["flags"]
     note = f"{end} of 64 tokens; {'flagged' if flags else 'NOT FLAGGED'}"
     yield Row("toy with half the tokens: speed-up per token", found["speedup_wall"], 0.9, 1.1)

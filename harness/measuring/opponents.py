@@ -64,6 +64,20 @@ def without_cache(backbone: Backbone, method: Method, prompt: list[int], new_tok
     return value([(end - middle) / (middle - start)]) | {"tokens_equal": float(cached == plain)}
 
 
+def over_matrix_products(
+    backbone: Backbone, method: Method, prompts: Prompts, rounds: int, clock: DeviceClock, new_tokens: int = 16
+) -> dict:
+    """A decode step's time over that of its bare matrix products, side by side: `value` with its interval."""
+
+    def step() -> float:
+        timing = decode(backbone, method, *prompts, new_tokens, force_length=True).timing
+        return timing.decode_s / timing.steps
+
+    rows = len(prompts[0])
+    spans = alternate({"step": step, "products": lambda: matrix_products(backbone, rows, clock)}, rounds)
+    return value([a / b for a, b in zip(spans["step"], spans["products"], strict=True)])
+
+
 def matrix_products(backbone: Backbone, rows: int, clock: DeviceClock, repeats: int = 10) -> float:
     """Seconds of one decode step's matrix products alone, for `rows` rows; the median of `repeats`.
 

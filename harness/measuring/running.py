@@ -74,10 +74,11 @@ def warm_up(entry: Entry, shape: Shape) -> Runs:
 def timed(entry: Entry, shape: Shape) -> tuple[Sample, DecodeOutput]:
     """One call between two readings of the clock."""
     device = entry.backbone.device
-    called = shape.clock.read(device)
+    called, had = shape.clock.read(device), shape.clock.cpu(device)
     out = shape.decode(entry)
     ended = shape.clock.read(device)
-    return Sample(out.timing.prefill_s, out.timing.decode_s, ended - called), out
+    share = None if had is None else min(1.0, (shape.clock.cpu(device) - had) / (ended - called))
+    return Sample(out.timing.prefill_s, out.timing.decode_s, ended - called, share), out
 
 
 def run_rounds(

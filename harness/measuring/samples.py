@@ -9,14 +9,25 @@ import numpy as np
 from ..decoding import DecodeOutput
 from ..method import EarlyExit, LayerSchedule, Method
 
+QUIET = 0.9  # share of a call for which the thread must have had a processor
+
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds of one decode call: the prompt (to the first output token), the decode steps, and the whole call."""
+    """Seconds of one decode call: the prompt (to the first output token), the decode steps, and the whole call.
+
+    `cpu_share` is the part of the call in which the measuring thread had a processor; None where none is needed.
+    """
 
     prefill_s: float
     decode_s: float
     call_s: float
+    cpu_share: float | None = None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether something else took the processor away for long: what was measured is then not the method."""
+        return self.cpu_share is not None and self.cpu_share < QUIET
 
     @property
     def first_token_s(self) -> float:

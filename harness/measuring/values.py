@@ -1,15 +1,16 @@
 """The numbers of a timing group, from the samples of its rounds.
 
 All times are medians over rounds, all speed-ups medians of ratios formed within a round, so that what drifts between
-rounds cancels.
+rounds cancels. Rounds in which something else had the processor are left out; where too few others remain, all are used
+and the values carry a `flag` that says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import numpy as np
 
 from ..method import Method, Speculative
-from .rounds import value
+from .rounds import FEWEST, value
 from .running import Runs
 from .samples import Sample, Trace
 
@@ -23,42 +24,60 @@ def exact(number: float | None) -> dict:
 
 def method_entry(runs: Runs, baseline: Runs, prompt_tokens: int) -> dict:
     """`values`, `flags`, `raw` and the counted trace of one method; `prompt_tokens` are those of all rows."""
-    trace, samples = runs.trace, runs.samples
-    note = _shorter(trace, baseline.trace)
-    total = value(_paired(baseline, runs, lambda one: [s.call_s for s in one.samples]))
+    trace = runs.trace
+    rounds, busy = _undisturbed([*zip(baseline.samples, runs.samples, strict=False)])
+    samples, per_token = [ours for _, ours in rounds], baseline.trace.steps and trace.steps
+    shorter = _shorter(trace, baseline.trace)
+    timed = {
+        "speedup_wall": value(_ratios(rounds, "decode_s", trace.steps / baseline.trace.steps) if per_token else []),
+        "speedup_total": value(_ratios(rounds, "call_s")),
+        **_times(samples, trace),
+        "throughput_with_prompt": value([(prompt_tokens + trace.tokens) / s.call_s for s in samples if s.call_s]),
+    }
+    if busy:
+        timed = {name: entry | {"flag": busy} for name, entry in timed.items()}
+    if shorter:
+        timed["speedup_total"] |= {"flag": "; ".join(filter(None, (shorter, busy)))}
+    names = ("prefill_s", "decode_s", "call_s", "cpu_share")
     return {
-        "values": {
-            "speedup_wall": value(_paired(baseline, runs, lambda one: one.ms)),
-            "speedup_total": total | ({"note": note} if note else {}),
-            **_times(runs),
-            "throughput_with_prompt": value([(prompt_tokens + trace.tokens) / s.call_s for s in samples if s.call_s]),
-            **_counted(runs),
-        },
-        "flags": [note] if note else [],
-        "raw": {
-            "first_run_s": runs.first_s,
-            **{name: [getattr(s, name) for s in samples] for name in ("prefill_s", "decode_s", "call_s")},
-        },
+        "values": {**timed, **_counted(runs), "cpu_share": exact(_share(runs.samples))},
+        "flags": [*filter(None, (shorter, busy))],
+        "raw": {"first_run_s": runs.first_s, **{name: [getattr(s, name) for s in runs.samples] for name in names}},
         "kv_bytes_by_step": runs.kv_by_step,
         "trace": vars(trace),
     }
 
 
-def _paired(baseline: Runs, runs: Runs, times: Callable[[Runs], list[float]]) -> list[float]:
+Rounds = list[tuple[Sample, Sample]]  # the baseline's sample and the method's, round by round
+
+
+def _undisturbed(rounds: Rounds) -> tuple[Rounds, str | None]:
+    """The rounds to believe; if too few are left, all of them and what must be said about it."""
+    quiet = [pair for pair in rounds if not any(sample.disturbed for sample in pair)]
+    if len(quiet) >= min(FEWEST, len(rounds)):
+        return quiet, None
+    share = np.mean([sample.cpu_share for pair in rounds for sample in pair])
+    return rounds, f"busy machine: a processor was there for {100 * share:.0f} % of the time only; measure again"
+
+
+def _share(samples: list[Sample]) -> float | None:
+    known = [sample.cpu_share for sample in samples if sample.cpu_share is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _ratios(rounds: Rounds, name: str, factor: float = 1.0) -> list[float]:
     """Baseline's time over the method's, round by round; a time of 0 gives no ratio."""
-    return [a / b for a, b in zip(times(baseline), times(runs), strict=False) if a and b]
+    times = ((getattr(theirs, name), getattr(ours, name)) for theirs, ours in rounds)
+    return [factor * a / b for a, b in times if a and b]
 
 
-def _times(runs: Runs) -> dict:
-    def per_second(samples: list[Sample], trace: Trace) -> list[float]:
-        decoded = trace.tokens - trace.rows  # the first token of each row belongs to the prefill
-        return [decoded / s.decode_s for s in samples if s.decode_s]
-
+def _times(samples: list[Sample], trace: Trace) -> dict:
+    decoded = trace.tokens - trace.rows  # the first token of each row belongs to the prefill
     return {
-        "decode_ms_per_token": value(runs.ms),
-        "tokens_per_s": value(per_second(runs.samples, runs.trace)),
-        "prefill_ms": value([1e3 * s.prefill_s for s in runs.samples]),
-        "time_to_first_token_ms": value([1e3 * s.first_token_s for s in runs.samples]),
+        "decode_ms_per_token": value([1e3 * s.decode_s / trace.steps for s in samples if trace.steps]),
+        "tokens_per_s": value([decoded / s.decode_s for s in samples if s.decode_s]),
+        "prefill_ms": value([1e3 * s.prefill_s for s in samples]),
+        "time_to_first_token_ms": value([1e3 * s.first_token_s for s in samples]),
     }
 
 

@@ -7,9 +7,10 @@
 Nothing is made anew while the inputs are the same. This room reads what `harness.results` wrote and never decodes.
 Beyond the schema it uses, where they are there:
 
-    scores.json   "loss_by_position": [mean loss at output position 1, 2, …]
+    scores.json   "loss_by_position": [mean loss at output position 1, 2, …], "tokens_by_position": [over how many]
                   "per_example": {metric: [value of each record, in the records' order]}, which the claims need
-    records.jsonl "pieces": [text of each output token], which lets the report colour the text by layers
+    records.jsonl "pieces": [text of each output token], which lets the report colour the text by layers; results
+                  from before there were pieces get a strip of squares under the text
     a run whose method is named "floor"   a trivial output's scores, its variant naming which (lead-3, title, …)
 """
 

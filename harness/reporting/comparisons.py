@@ -161,6 +161,8 @@ def _batch_change(claim: Claim, point: Point, sign: float) -> Outcome:
     if len(timed) < 2:
         return "the clock ran at one batch size only, or at none"
     (_, first), (size, last) = timed[0], timed[-1]
+    if flag := first.flag or last.flag:
+        return flag
     errors = [standard_error(first), standard_error(last)]
     if None in errors:
         return "the clock ran once, so its numbers have no interval"
@@ -189,6 +191,8 @@ def closer(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     mine, other = _same_batch(point, rival)
     if mine is None:
         return "the clock did not run for both in one timing group"
+    if flag := mine.flag or other.flag:
+        return flag
     errors = [standard_error(mine), standard_error(other)]
     if None in errors:
         return "the clock ran once, so its numbers have no interval"

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from .curves import timed_batch_sizes
+from matplotlib.ticker import LogLocator
+
+from .curves import bars, timed_batch_sizes
 from .panels import Panel
+from .plans import ENOUGH
 from .points import REFERENCE, Point, Value
 from .style import INK, QUIET, axes_legend, figure, heading, look, save
 from .words import metric, target_title
@@ -110,8 +113,9 @@ def _throughput(panel: Panel, folder: Path) -> list[Path]:
     _batch_axis(axes[0][0], [b for p in chosen.values() for b, _ in by_batch(p, "tokens_per_s")])
     axes[0][0].set_ylabel("decoded tokens per second")
     axes[0][0].set_yscale("log")
-    for which in (axes[0][0].yaxis.set_major_formatter, axes[0][0].yaxis.set_minor_formatter):
-        which("{x:g}")
+    axes[0][0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes[0][0].yaxis.set_major_formatter("{x:g}")
+    axes[0][0].yaxis.set_minor_formatter("")
     return _finish(fig, axes, panel, folder, "Throughput by batch size", "throughput")
 
 
@@ -167,8 +171,11 @@ def _bars(panel: Panel, folder: Path, names: tuple[str, ...], file: str, title: 
         places = [y + (len(names) - 1) * thick / 2 - i * thick for y in range(len(order))]
         scale = metric(name).scale
         colours = [look(p.label, [q.label for q in order])["color"] if p.method != REFERENCE else INK for p in order]
-        axes[0][0].barh(places, [(v.value or 0) * scale for v in values], thick * 0.9, color=colours,
-                        alpha=1.0 if i == 0 else 0.5)  # fmt: skip
+        lengths = [(v.value or 0) * scale for v in values]
+        axes[0][0].barh(places, lengths, thick * 0.9, color=colours, alpha=1.0 if i == 0 else 0.5)
+        if (spread := bars(values)) is not None:
+            spread = [[scale * x for x in side] for side in spread]
+            axes[0][0].errorbar(lengths, places, xerr=spread, fmt="none", ecolor=QUIET, elinewidth=1.1)
     axes[0][0].set_yticks(range(len(order)), [_at(p.label, p) for p in order])
     axes[0][0].set_ylim(-0.7, len(order) - 0.3)
     axes[0][0].grid(axis="y", visible=False)
@@ -189,9 +196,17 @@ def _loss(panel: Panel, folder: Path) -> list[Path]:
     labels = list(panel.curves())
     for axis, target in zip(axes[0], targets, strict=True):
         for point in (p for p in points if p.target in (target, None)):
-            loss = [(i, x) for i, x in enumerate(point.extra("loss_by_position"), start=1) if x is not None]
+            loss = _known_loss(point)
             axis.plot([i for i, _ in loss], [x for _, x in loss], label=point.label, **_plain(point, labels))
         axis.set_title(f"target {target_title(target)}")
         axis.set_xlabel("output position (token)")
     axes[0][0].set_ylabel("loss (nats per token)")
     return _finish(fig, axes, panel, folder, "Loss by position in the output", "loss")
+
+
+def _known_loss(point: Point) -> list[tuple[int, float]]:
+    """(output position, mean loss), without positions that too few references reach, where it says little."""
+    losses = point.extra("loss_by_position")
+    tokens = point.extra("tokens_by_position") or [1] * len(losses)
+    rows = zip(losses, tokens, strict=True)
+    return [(i, x) for i, (x, n) in enumerate(rows, start=1) if x is not None and n >= ENOUGH * tokens[0]]

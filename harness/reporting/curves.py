@@ -8,7 +8,7 @@ from pathlib import Path
 from .panels import Panel
 from .points import REFERENCE, Point, Value
 from .style import INK, QUIET, axes_legend, figure, heading, look, save
-from .words import metric
+from .words import metric, number
 
 FRONT = "filled: on the Pareto front"
 
@@ -63,7 +63,7 @@ def _setting(panel: Panel) -> str:
     timing = next(t for p in panel.methods for t in p.timings)
     parts = [timing.setting.get("device"), timing.setting.get("dtype")]
     threads = timing.setting.get("threads")
-    return ", ".join([str(p) for p in parts if p] + ([f"{threads} threads"] if threads else []))
+    return ", ".join([str(p) for p in parts if p] + ([f"{threads} thread{'s' * (threads > 1)}"] if threads else []))
 
 
 def _curves(axis, panel: Panel, name: str, speed: str, batch_size: int | None) -> None:
@@ -73,10 +73,11 @@ def _curves(axis, panel: Panel, name: str, speed: str, batch_size: int | None) -
     for label, spots in curves.items():
         if spots:
             _curve(axis, label, spots, front, look(label, labels))
-            _bounds(axis, spots, look(label, labels)["color"], batch_size)
     _reference(axis, panel, name)
-    _floor(axis, panel, name)
+    for label, spots in curves.items() if batch_size else ():
+        _bounds(axis, spots, look(label, labels)["color"], batch_size)
     axis.margins(x=0.08, y=0.1)
+    _floor(axis, panel, name)
 
 
 def _placed(points: Sequence[Point], name: str, speed: str, batch_size: int | None) -> list[tuple[Point, Value, Value]]:
@@ -94,7 +95,7 @@ def pareto(spots: Sequence[tuple[float, float]]) -> set[tuple[float, float]]:
 def _curve(axis, label: str, spots: list, front: set, style: dict) -> None:
     xs, ys = [x.value for _, x, _ in spots], [y.value for _, _, y in spots]
     axis.errorbar(
-        xs, ys, xerr=_bars([x for _, x, _ in spots]), yerr=_bars([y for _, _, y in spots]), fmt="none",
+        xs, ys, xerr=bars([x for _, x, _ in spots]), yerr=bars([y for _, _, y in spots]), fmt="none",
         ecolor=style["color"], elinewidth=0.9, alpha=0.8,
     )  # fmt: skip
     filled = [style["color"] if (x, y) in front else "white" for x, y in zip(xs, ys, strict=True)]
@@ -103,7 +104,7 @@ def _curve(axis, label: str, spots: list, front: set, style: dict) -> None:
         axis.plot([x], [y], style["marker"], color=style["color"], markerfacecolor=fill, zorder=3)
 
 
-def _bars(values: Sequence[Value]) -> list[list[float]] | None:
+def bars(values: Sequence[Value]) -> list[list[float]] | None:
     """Lengths of error bars below and above; a point without an interval gets none."""
     if not any(v.low is not None and v.high is not None for v in values):
         return None
@@ -111,9 +112,9 @@ def _bars(values: Sequence[Value]) -> list[list[float]] | None:
     return [below, [0.0 if v.high is None else max(v.high - v.value, 0.0) for v in values]]
 
 
-def _bounds(axis, spots: list, colour: str, batch_size: int | None) -> None:
+def _bounds(axis, spots: list, colour: str, batch_size: int) -> None:
     """The head-aware bound: how fast these layers and heads could be if nothing else took time."""
-    bounds = [(p.get("speedup_bound", batch_size).value, y.value) for p, _, y in spots] if batch_size else []
+    bounds = [(p.get("speedup_bound", batch_size).value, y.value) for p, _, y in spots]
     known = [(x, y) for x, y in bounds if x is not None]
     if known:
         axis.plot(*zip(*known, strict=True), "|", color=colour, markersize=11, markeredgewidth=1.6, alpha=0.55)
@@ -125,11 +126,18 @@ def _reference(axis, panel: Panel, name: str) -> None:
     quality = full.get(name) if full else Value()
     if quality:
         axis.axhline(quality.value, color=INK, linewidth=0.8, linestyle=":", zorder=1)
-        axis.errorbar([1.0], [quality.value], yerr=_bars([quality]), fmt="*", color=INK, markersize=11,
+        axis.errorbar([1.0], [quality.value], yerr=bars([quality]), fmt="*", color=INK, markersize=11,
                       elinewidth=0.9, label="full (reference)")  # fmt: skip
 
 
 def _floor(axis, panel: Panel, name: str) -> None:
+    """The best trivial output, as a line; in words if it lies so far below that it would flatten the curves."""
     floor = panel.floor(name)
-    if floor:
+    if not floor:
+        return
+    low, high = axis.get_ylim()
+    if floor[0] >= low - (high - low):
         axis.axhline(floor[0], color=QUIET, linestyle="--", linewidth=1.1, label=f"floor: {floor[1]}")
+    else:
+        text = f"↓ floor: {floor[1]}, {number(floor[0], name)}"
+        axis.text(0.02, 0.02, text, transform=axis.transAxes, color=QUIET, fontsize=7.5)

@@ -20,6 +20,8 @@ def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     wall, size = _smallest(point, "speedup_wall")
     if not wall:
         return "the clock did not run"
+    if wall.flag:
+        return wall.flag
     error = standard_error(wall)
     if error is None:
         return "the clock ran once, so its number has no interval"
@@ -37,6 +39,8 @@ def deeper(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     if shallow is None:
         return f"there is no full with one cycle of {point.num_layers // cycles} layers"
     (deep, size), (one, _) = (_smallest(p, "decode_ms_per_token") for p in (point, shallow))
+    if flag := deep.flag or one.flag:
+        return flag
     errors = [standard_error(v) for v in (deep, one)]
     if None in errors:
         return "the clock did not run for both, or ran once"

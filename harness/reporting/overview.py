@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from .panels import Panel, panels
-from .points import FLOOR, REFERENCE, Point, load_points
-from .words import metric, number, panel_title, target_title
+from .points import FLOOR, REFERENCE, Point, Value, load_points
+from .words import FLAGGED, metric, number, panel_title, target_title
 
 
 def overview(root: str | Path) -> str:
@@ -18,10 +18,15 @@ def _block(panel: Panel) -> str:
     columns = ("speedup_layers", "speedup_wall", panel.main_metric)
     rows = [["method", "target", *(metric(name).title for name in columns)]]
     for point in sorted(panel.points, key=_order):
-        rows.append([_name(point), target_title(point.target), *(number(point.get(c).value, c) for c in columns)])
+        rows.append([_name(point), target_title(point.target), *(_figure(point.get(c), c) for c in columns)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    return "\n".join([panel_title(panel.config), *lines])
+    flags = {point.get(c).flag: None for point in panel.points for c in columns if point.get(c).flag}
+    return "\n".join([panel_title(panel.config), *lines, *(f"  {FLAGGED} {flag}" for flag in flags)])
+
+
+def _figure(value: Value, name: str) -> str:
+    return number(value.value, name) + (FLAGGED if value.flag else "")
 
 
 def _order(point: Point) -> tuple:

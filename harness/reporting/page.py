@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from .table import Cell, Column, Table
 from .words import model_title, number, panel_title, task_title
 
 ASSETS = Path(__file__).parent / "assets"
+WIDE, FLAT = 600, 1.2  # points; width over height: plots beyond both get the whole width
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 PLOT_WORDS = {
     "speed-quality_layers": "Quality against layer speed-up",
@@ -125,7 +127,7 @@ def _table(table: Table) -> str:
         f"<tr{attributes(keys)}>" + "".join(map(_cell, row, table.columns)) + "</tr>\n"
         for row, keys in zip(table.rows, table.keys, strict=True)
     )
-    note = f"<p class='note'>{escape(table.note)}</p>" if table.note else ""
+    note = f"<p class='note'>{escape(table.footnote)}</p>" if table.footnote else ""
     title = f"<h3>{escape(table.title)} <span class='count quiet'></span></h3>"
     grid = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
     box = f"<div class='scroll' tabindex='0'>{grid}</div>"
@@ -140,7 +142,7 @@ def _cell(cell: Cell, column: Column) -> str:
     if not column.name:
         verdict = column.heading == "verdict"
         text = f"<span class='chip {_css(cell.text)}'>{escape(cell.text)}</span>" if verdict else escape(cell.text)
-        return f'<td{" class=prose" if len(cell.text) > 40 else ""} data-v="{escape(cell.text)}">{text}</td>'
+        return f'<td{" class=prose" if len(cell.text) > 24 else ""} data-v="{escape(cell.text)}">{text}</td>'
     if not cell.value:
         return f"<td class='number'>{escape(cell.shown)}</td>"
     short = number(cell.value.value, cell.name)
@@ -152,7 +154,7 @@ def _cell(cell: Cell, column: Column) -> str:
 def _plots(panel: Panel, plots: Sequence[Path]) -> str:
     keys = attributes({"task": task_title(panel.config["task"]), "model": panel.config["model"]["name"]})
     figures = "".join(
-        f"<figure>{_image(path, words)}</figure>"
+        _figure(path, words)
         for kind, words in PLOT_WORDS.items()
         for path in plots
         if path.name == f"{panel.slug}_{kind}.svg"
@@ -160,18 +162,22 @@ def _plots(panel: Panel, plots: Sequence[Path]) -> str:
     return f"<section{keys}><h3>{escape(panel_title(panel.config))}</h3><div class='plots'>{figures}</div></section>"
 
 
+def _figure(path: Path, words: str) -> str:
+    """A plot; a wide one gets the whole width, so that its words can be read."""
+    data = path.read_bytes()
+    wide, high = (float(re.search(rb'<svg[^>]* %s="([\d.]+)pt"' % side, data)[1]) for side in (b"width", b"height"))
+    kind = " class='wide'" if wide > max(WIDE, FLAT * high) else ""
+    source = f"data:image/svg+xml;base64,{base64.b64encode(data).decode('ascii')}"
+    return f"<figure{kind}><img alt='{escape(words)}' src='{source}'></figure>"
+
+
 def _depth_plots(plots: Sequence[Path]) -> str:
     """Pictures that compare models."""
     paths = [path for path in plots if path.name.startswith("depth_") and path.suffix == ".svg"]
     if not paths:
         return ""
-    figures = "".join(f"<figure>{_image(path, 'Quality and latency by depth')}</figure>" for path in paths)
+    figures = "".join(_figure(path, "Quality and latency by depth") for path in paths)
     return f"<section><h3>Looped decoders by depth</h3><div class='plots'>{figures}</div></section>"
-
-
-def _image(path: Path, words: str) -> str:
-    data = base64.b64encode(path.read_bytes()).decode("ascii")
-    return f"<img alt='{escape(words)}' src='data:image/svg+xml;base64,{data}'>"
 
 
 def _recipes(panel: Panel) -> str:

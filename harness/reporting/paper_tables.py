@@ -17,8 +17,8 @@ from .points import FLOOR, REFERENCE, Point, Value, slug
 from .table import Cell, Column, Table, mark_best
 from .words import metric, panel_title, source_title, target_title, task_title
 
-SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_layers_std", "speedup_reads", "speedup_predicted",
-          "speedup_wall", "speedup_total")  # fmt: skip
+SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_reads", "speedup_predicted", "speedup_wall",
+          "speedup_total")  # fmt: skip
 UNREAD = "The paper's own table could not be read, so no figure of it stands here. "
 
 
@@ -51,20 +51,23 @@ SPECS = (
         "cost", "Speed-ups, overhead and memory", ("method", "target", "checkpoint", "batch", *SPEEDS, "overhead_ms",
         "tokens_per_s", "time_to_first_token_ms", "throughput_with_prompt", "output_tokens_mean", "kv_bytes_peak",
         "kv_bytes_mean", "memory_bytes_peak"), drop_empty=True,
-        note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length.",
+        note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length. A "
+        "clock's figure without an interval comes from one round and may be far off.",
     ),
     Spec(
         "skipdecode-main", "SkipDecode's main table: quality by target",
         ("task", "method", "target", "metrics", "token_accuracy", "speedup_layers", "speedup_wall"),
         methods=(REFERENCE, "skipdecode"), needs=("skipdecode",), each=False,
         note=UNREAD + "It used OPT-350M to OPT-2.7B and other checkpoints and metrics than ours. The layer speed-up is "
-        "the paper's true speed-up: the prompt is left out. The clock's is at the smallest batch size that was timed.",
+        "the paper's true speed-up: the prompt is left out. The clock's is at the smallest batch size that was "
+        "timed and at one output length for all, where a schedule's layer speed-up may be another: see “Speed-ups”.",
     ),
     Spec(
         "unified-main", "Unified Layer Skipping's table: quality and throughput", ("method", "target", "metrics",
         "throughput_with_prompt@1", "throughput_with_prompt@2", "throughput_with_prompt@8", "speedup_layers",
         "paper:bleu", "paper:tokens_per_s_bs1", "paper:tokens_per_s_bs2", "paper:tokens_per_s_bs8"),
         methods=(REFERENCE, "calm", "skipdecode", "unified"), needs=("unified",), paper=unified_figures,
+        drop_empty=True,
         note="Paper: BLOOMZ-7B1, WMT22 average BLEU, one A100, tokens/s of prompt and output (batch 1, 2, 8); its 5x "
         "stands beside our 6x where 5x cannot be met by whole layers. Model, data and machine differ from ours, so "
         "compare orders and ratios, not figures.",

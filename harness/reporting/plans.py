@@ -36,6 +36,7 @@ def _plan_picture(panel: Panel, folder: Path) -> list[Path]:
             image = _plan(axis, point, steps, place * steps * GAP) or image
         axis.set_ylabel(label.replace(" ", "\n"), fontsize=8)
         axis.grid(False)
+        axis.tick_params(axis="x", length=0)  # not every place of a row has a picture
         axis.spines[:].set_visible(False)
     _step_axis(axes[-1][0], steps, columns)
     _scale(fig, image)
@@ -130,8 +131,9 @@ def _exit_histogram(panel: Panel, folder: Path) -> list[Path]:
         _histogram(axis, needed[needed > 0], point.num_layers, f"{label}, {target_title(point.target)}")
     for axis in axes.flat[len(exits) :]:
         axis.set_axis_off()
-    for axis in axes[-1]:
+    for axis in axes.flat[max(len(exits) - columns, 0) : len(exits)]:  # the lowest of each column
         axis.set_xlabel("layers needed")
+        axis.tick_params(labelbottom=True)
     for line in axes:
         line[0].set_ylabel("share of decode steps")
     heading(fig, panel, "Where early exits leave")

@@ -16,13 +16,15 @@ TIMING_SETTING = ("batch_size", "dtype", "device", "threads", "attention", "deco
 
 @dataclass(frozen=True)
 class Value:
-    """A number with its 95 % interval; any part may be None. `note` says why a value is missing."""
+    """A number with its 95 % interval; any part may be None. `note` says why a value is missing, `flag` why one that is
+    there should not be believed."""
 
     value: float | None = None
     low: float | None = None
     high: float | None = None
     note: str | None = None
     seeds: tuple[float, float] | None = None  # smallest and largest over seeds, if there are several
+    flag: str | None = None
 
     def __bool__(self) -> bool:
         return self.value is not None
@@ -133,4 +135,4 @@ def _values(values: dict) -> dict[str, Value]:
 def _value(entry: object) -> Value:
     if not isinstance(entry, dict):
         return Value(entry)
-    return Value(*(entry.get(key) for key in ("value", "low", "high", "note")))
+    return Value(**{key: entry.get(key) for key in ("value", "low", "high", "note", "flag")})

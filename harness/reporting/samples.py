@@ -7,6 +7,7 @@ squares, one a token, stands under the text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from .markup import attributes, escape
 from .panels import Panel
@@ -61,13 +62,15 @@ def token_layers(point: Point, record: dict) -> list[int]:
 def _text(point: Point, record: dict, layers: Sequence[int]) -> str:
     pieces = record.get("pieces")
     shares = [round(100 * used / point.num_layers) for used in layers]
-    if pieces and sum(map(len, pieces)) <= LONGEST:
-        spans = "".join(
-            f"<span class='t' style='--d:{share}' title='{used} layers'>{escape(piece)}</span>"
-            for piece, share, used in zip(pieces, shares, layers, strict=False)
-        )
-        return f"<p class='text'>{spans}</p>"
     text = record["output"]
     more = f" … ({len(text) - LONGEST:,} more characters)" if len(text) > LONGEST else ""
+    if pieces and text:
+        ends = accumulate(map(len, pieces))
+        spans = "".join(
+            f"<span class='t' style='--d:{share}' title='{used} layers'>{escape(piece)}</span>"
+            for piece, share, used, end in zip(pieces, shares, layers, ends, strict=False)
+            if piece and end <= LONGEST
+        )
+        return f"<p class='text'>{spans}{more}</p>"
     strip = "".join(f"<i style='--d:{s}' title='{u} layers'></i>" for s, u in zip(shares, layers, strict=True))
     return f"<p class='text'>{escape(text[:LONGEST] + more) or '(empty)'}</p><div class='strip'>{strip}</div>"

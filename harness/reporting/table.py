@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .points import Value
-from .words import MISSING, metric, with_interval
+from .words import FLAGGED, MISSING, metric, with_interval
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,20 @@ class Table:
         lines = [f"**{self.title}**", "", _md_row(c.heading for c in self.columns)]
         lines.append(_md_row("---:" if c.name else "---" for c in self.columns))
         lines += [_md_row(_md_cell(cell) for cell in row) for row in self.rows]
-        return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
+        return "\n".join([*lines, "", *([self.footnote, ""] if self.footnote else [])])
+
+    @property
+    def footnote(self) -> str:
+        """The note, and what the marks at flagged values mean."""
+        flags = {c.value.flag: None for row in self.rows for c in row if c.value and c.value.flag}
+        return " ".join(filter(None, [self.note, *(f"{FLAGGED} {flag}." for flag in flags)]))
 
     def latex(self) -> str:
         """A table environment that shrinks to the line; needs the packages booktabs and graphicx."""
         spec = "".join("r" if c.name else "l" for c in self.columns)
         body = [" & ".join(_tex_cell(cell) for cell in row) + r" \\" for row in self.rows]
-        head = " & ".join(tex(c.heading) for c in self.columns) + r" \\"
-        note = [r"\par\smallskip\footnotesize " + tex(self.note)] if self.note else []
+        head = " & ".join(_tex_stack(textwrap.wrap(c.heading, 10), c) for c in self.columns) + r" \\"
+        note = [r"\par\smallskip\footnotesize " + tex(self.footnote)] if self.footnote else []
         fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
         return "\n".join(
             [r"% needs \usepackage{booktabs,graphicx}", r"\begin{table}", r"\centering\small"]
@@ -114,7 +121,7 @@ TEX = {
     **{"[": "{[}", "]": "{]}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
     **{c: "\\" + c for c in "&%$#_{}"},
     **{"“": "``", "”": "''", "’": "'", "→": r"$\to$", "δ": r"$\delta$", "ε": r"$\varepsilon$", "λ": r"$\lambda$"},
-    **{"τ": r"$\tau$", "γ": r"$\gamma$"},
+    **{"†": r"$\dagger$", "τ": r"$\tau$", "γ": r"$\gamma$"},
 }
 
 
@@ -124,8 +131,16 @@ def tex(text: str) -> str:
 
 
 def _tex_cell(cell: Cell) -> str:
-    text = tex(cell.shown)
-    return rf"\textbf{{{text}}}" if cell.best else text
+    """The number, bold if it is the best, and its interval under it in small print: wide tables must stay legible."""
+    number, _, interval = cell.shown.partition(" ") if cell.value else (cell.shown, "", "")
+    text = rf"\textbf{{{tex(number)}}}" if cell.best else tex(number)
+    return rf"\shortstack[r]{{{text}\\{{\tiny {tex(interval)}}}}}" if interval else text
+
+
+def _tex_stack(lines: Sequence[str], column: Column) -> str:
+    """Short lines one above the other: long headings are what makes a table wide."""
+    text = r"\\".join(map(tex, lines))
+    return rf"\shortstack[{'r' if column.name else 'l'}]{{{text}}}" if len(lines) > 1 else text
 
 
 def _csv_heads(column: Column) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .points import Value
 
 MISSING = "–"
+FLAGGED = "†"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ METRICS = {
     "length_ratio": Metric("length ratio", 2, 0),
     "empty": Metric("empty outputs", 0, -1),
     "repetition": Metric("repetition", 3, -1),
-    "token_accuracy": Metric("token accuracy", 3),
+    "token_accuracy": Metric("token accuracy (%)", 1),
     "loss": Metric("loss (nats/token)", 3, -1),
     "truncated_prompts": Metric("prompts cut", 0, 0),
     "unfinished_outputs": Metric("outputs without end", 0, -1),
@@ -63,6 +64,7 @@ METRICS = {
     "kv_bytes_peak": Metric("peak KV (KiB)", 0, -1, 1 / 1024),
     "kv_bytes_mean": Metric("mean KV (KiB)", 0, -1, 1 / 1024),
     "layers_mean": Metric("mean layers a token", 2, -1),
+    "cpu_share": Metric("share of a processor", 2, 0),
     "acceptance_rate": Metric("guesses accepted", 3),
     "passes_per_token": Metric("passes a token", 2, -1),
     "weight_reads_per_token": Metric("weights read a token (M)", 2, -1, 1e-6),
@@ -95,8 +97,8 @@ def number(value: float | None, name: str) -> str:
 
 
 def with_interval(value: Value, name: str) -> str:
-    """`70.8 [69.1, 72.4]`, plus the range over seeds where there are several."""
-    text = number(value.value, name)
+    """`70.8 [69.1, 72.4]`, plus the range over seeds where there are several, and a mark if it is flagged."""
+    text = number(value.value, name) + (FLAGGED if value and value.flag else "")
     if value.low is not None and value.high is not None and value.low != value.high:
         text += f" [{number(value.low, name)}, {number(value.high, name)}]"
     seeds = [number(bound, name) for bound in value.seeds or ()]

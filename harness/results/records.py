@@ -50,11 +50,17 @@ def read_lines(path: Path) -> Lines:
 def _parse(path: Path, number: int, line: bytes) -> dict:
     try:
         record = loads(line)
-        if not isinstance(record, dict) or not {"id", "batch", "batch_rows"} <= record.keys():
+        if not _is_record(record):
             raise ValueError("it is no record")
     except ValueError as error:
         raise SkipbenchError(f"cannot read {path}, line {number}: {error}; see `skipbench verify`") from error
     return record
+
+
+def _is_record(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("id"), (str, int)) or "batch" not in value:
+        return False
+    return isinstance(value.get("batch_rows"), int) and value["batch_rows"] > 0
 
 
 def whole_batches(records: Sequence[dict]) -> int:

@@ -14,6 +14,8 @@ from .records import faults, read_lines
 from .store import SCHEMA
 from .tidy import results_csv
 
+UNSEALED = {"suite", "hash", "jobs"}  # what suite.json held before it was sealed
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -39,8 +41,8 @@ def verify(root: str | Path) -> Verdict:
     """Read everything in a results folder again and say what is wrong; changes nothing.
 
     Found: jobs of suite.json without results, jobs that failed, records missing, double or altered, unfinished
-    batches, torn lines, files that are no JSON or were changed after they were written, and a results.csv that does
-    not follow from the runs. Raises UsageError if the folder holds no results.
+    batches, torn lines, files that are missing, no JSON or were changed after they were written, and a results.csv that
+    does not follow from the runs. Raises UsageError if the folder holds no results.
     """
     root = check_folder(root, ("runs", "timing"))
     problems, done = [], set()
@@ -102,12 +104,18 @@ def _suite_faults(root: Path, done: set[str]) -> list[str]:
     except SkipbenchError as error:
         return [str(error)]
     found = [f"job {job} failed: {failure.get('error')}" for job, failure in failures.items()]
-    missing = [job for job in (suite or {}).get("jobs", []) if job not in done and job not in failures]
+    if suite is None:
+        return [*found, "suite.json is missing, so it is not known which jobs should be here"]
+    if not is_sealed(suite) and suite.keys() != UNSEALED:
+        found.append("suite.json was altered")
+    missing = [job for job in suite.get("jobs", []) if job not in done and job not in failures]
     return found + [f"job {job} of suite {suite['suite']} has not run" for job in missing]
 
 
 def _csv_faults(root: Path) -> list[str]:
     path = root / "results.csv"
-    if path.exists() and path.read_bytes() != results_csv(root).encode("utf-8", "backslashreplace"):
+    if not path.exists():
+        return ["results.csv is missing; `skipbench report` writes it"]
+    if path.read_bytes() != results_csv(root).encode("utf-8", "backslashreplace"):
         return ["results.csv does not follow from the runs; `skipbench report` writes it anew"]
     return []

@@ -78,7 +78,7 @@ def score_with_intervals(
 def all_statistics(outputs, references, metrics, language, sources=None) -> dict:
     """{metric: Statistics, or the Unavailable that says why there are none}, after checking every input."""
     names = check_metrics(metrics)
-    check_lists(outputs, references)
+    outputs, references = checked_lists(outputs, references)
     check_script(references, language)
     return {name: _statistics(name, outputs, references, language, sources) for name in names}
 
@@ -92,19 +92,30 @@ def _statistics(name: str, outputs, references, language: str, sources):
         return reason
 
 
-def check_lists(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Refuse lists that do not pair each output with a list of its own references."""
-    if isinstance(outputs, str) or not all(isinstance(o, str) for o in outputs):
-        raise UsageError("outputs must be a list of strings")
-    if not len(outputs):
+def checked_lists(outputs: Iterable[str], references: Iterable[Iterable[str]]) -> tuple[list[str], list[list[str]]]:
+    """Both as lists; UsageError unless they pair each output with a list of its own references."""
+    outputs = _texts(outputs, "outputs")
+    if not outputs:
         raise UsageError("there are no outputs to score")
+    if isinstance(references, str) or not isinstance(references, Iterable):
+        raise UsageError(f"references must be a list of lists of strings, not {references!r:.60}")
+    references = list(references)
     if len(outputs) != len(references):
         raise UsageError(
             f"{len(outputs)} outputs but {len(references)} lists of references; give one list an output, "
             "references[i] holding every reference of outputs[i] (not one list a reference number)"
         )
-    for number, group in enumerate(references):
-        if isinstance(group, str) or not all(isinstance(r, str) for r in group):
-            raise UsageError(f"references[{number}] must be a list of strings, not {group!r:.60}")
-        if not len(group):
-            raise UsageError(f"references[{number}] is empty; every output needs at least one reference")
+    groups = [_texts(group, f"references[{number}]") for number, group in enumerate(references)]
+    if [] in groups:
+        raise UsageError(f"references[{groups.index([])}] is empty; every output needs at least one reference")
+    return outputs, groups
+
+
+def _texts(values: Iterable[str], name: str) -> list[str]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise UsageError(f"{name} must be a list of strings, not {values!r:.60}")
+    texts = list(values)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UsageError(f"{name} must be a list of strings, but {name}[{number}] is {text!r:.60}")
+    return texts

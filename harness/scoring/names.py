@@ -44,10 +44,10 @@ METRICS: dict[str, MetricInfo] = {
 
 def check_metrics(names: Iterable[str]) -> list[str]:
     """The names as a list; UsageError with the nearest valid ones for an unknown name."""
-    if isinstance(names, str):
-        raise UsageError(f"metrics must be a list of names, not the string {names!r}")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise UsageError(f"metrics must be a list of names, not {names!r}")
     names = list(names)
     for name in names:
-        if name not in METRICS:
+        if not isinstance(name, str) or name not in METRICS:
             raise unknown("metric", name, METRICS)
     return names

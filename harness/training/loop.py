@@ -19,6 +19,7 @@ from .recipe import Recipe
 
 LOOK_EVERY = 25  # steps between looks at the loss; each look is a host sync
 SAVE_EVERY_S = 60.0
+STRANDS = 4  # outputs of one prompt in a row: more save little, and make a batch's examples more alike
 
 # progress(step, steps, loss, tokens_per_second)
 Progress = Callable[[int, int, float, float], None]
@@ -54,13 +55,14 @@ def train(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, betas=(0.9, 0.98), fused=True
     )
     loss_of = make_loss(backbone, objective, seed)
-    plan = batch_plan(pairs, recipe.batch_size, recipe.steps, seed)
+    strands = STRANDS if backbone.takes_positions else 1
+    plan = batch_plan(pairs, recipe.batch_size, recipe.steps, seed, strands)
     meter = _Meter(recipe.steps, progress)
     first = _resume(state_file, model, optimizer, meter)
     guard = _LastGood(model, optimizer, state_file, meter)
     model.train()
     for step in range(first, recipe.steps):
-        batch = collate([pairs[i] for i in plan[step]], backbone.pad_id).to(backbone.device)
+        batch = collate([pairs[i] for i in plan[step]], backbone.pad_id, strands).to(backbone.device)
         torch.manual_seed(seed * 1_000_003 + step)  # dropout, where a model has it, the same after a resume
         _train_step(model, optimizer, loss_of, batch, recipe, step, meter)
         if (step + 1) % LOOK_EVERY == 0 or step + 1 == recipe.steps:

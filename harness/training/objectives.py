@@ -54,7 +54,7 @@ def plan_loss(backbone: Backbone, objective: dict, batch: Batch) -> Tensor:
 def plan_logits(backbone: Backbone, objective: dict, batch: Batch) -> Tensor:
     """Logits [output tokens, vocabulary] of a batch under a plan."""
     plan = layer_columns(objective, backbone.num_layers, batch)
-    hidden = masked_forward(backbone, batch.input_ids, batch.attention_mask, plan)
+    hidden = masked_forward(backbone, batch.input_ids, batch.attention_mask, plan, layout=batch.layout())
     return backbone.head(hidden.flatten(0, 1)[batch.predicting])
 
 
@@ -66,7 +66,8 @@ def layer_columns(objective: dict, num_layers: int, batch: Batch) -> list[int | 
     steps = [set(layers) for layers in objective["steps"]] or [set(objective["prompt"])]
     prompt = set(objective["prompt"])
     by_column = [prompt] * batch.prompt_columns
-    by_column += [steps[min(t, len(steps) - 1)] for t in range(batch.decode_steps)]
+    for t in range(batch.decode_steps):
+        by_column += [steps[min(t, len(steps) - 1)]] * batch.strands
     return [_leading([layer in layers for layers in by_column], batch) for layer in range(num_layers)]
 
 
@@ -94,7 +95,7 @@ def exits_loss(backbone: Backbone, batch: Batch, weights: Mapping[int, float]) -
             kept.append((weights[layer], hidden.flatten(0, 1)[batch.predicting]))
 
     everywhere = [batch.columns] * backbone.num_layers
-    masked_forward(backbone, batch.input_ids, batch.attention_mask, everywhere, keep)
+    masked_forward(backbone, batch.input_ids, batch.attention_mask, everywhere, keep, batch.layout())
     logits = backbone.exit_head(torch.stack([hidden for _, hidden in kept])).float()
     return sum(
         w * cross_entropy(layer_logits, batch.targets) for (w, _), layer_logits in zip(kept, logits, strict=True)

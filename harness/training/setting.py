@@ -16,15 +16,17 @@ class Setting:
     model: str
     task: Task
     seed: int
-    base: Recipe
+    base: Recipe | None  # None for a model that brings its own weights
     own: Recipe
     vocab_size: int
     max_prompt_tokens: int
     max_output_tokens: int
     max_positions: int = POSITIONS
+    split: str = "train"  # where the training examples are
 
     @property
     def builtin(self) -> bool:
+        """Whether the model is made and trained here."""
         return self.model in BUILTIN
 
     def trained_for(self, objective: dict) -> dict:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..method import Lengths
-from ..task import Task, output_text
+from ..task import output_text
 from .recipe import Recipe, key_of
 from .setting import Checkpoint, Setting
 from .weights import weights_hash, weights_identity
@@ -44,7 +44,7 @@ class Checkpoints:
             kind="text",
             tokenizer=f"bpe-{setting.vocab_size}" if setting.builtin else setting.model,
             task=setting.task.label,
-            data=setting.task.data_hash("train"),
+            data=setting.task.data_hash(setting.split),
             limits=[setting.max_prompt_tokens, setting.max_output_tokens],
         )
 
@@ -179,7 +179,7 @@ class Checkpoints:
         if key not in self._pairs:
             self._pairs = {
                 key: encode_pairs(
-                    setting.task, "train", tokenizer, setting.max_prompt_tokens, setting.max_output_tokens
+                    setting.task, setting.split, tokenizer, setting.max_prompt_tokens, setting.max_output_tokens
                 )
             }
         return self._pairs[key]
@@ -196,7 +196,7 @@ class Checkpoints:
 
         tokenizer = _given_tokenizer(setting.model) if not setting.builtin else None
         if tokenizer is None:
-            tokenizer = train_tokenizer(_texts(setting.task), setting.vocab_size)
+            tokenizer = train_tokenizer(_texts(setting), setting.vocab_size)
         lengths = lengths_of(self._training_pairs(setting, tokenizer))
         with self._new_folder(key) as folder:
             tokenizer.save_pretrained(folder)
@@ -236,9 +236,9 @@ def _full_objective(setting: Setting) -> dict:
     return setting.trained_for({"objective": "plan", "prompt": layers, "steps": [layers]})
 
 
-def _texts(task: Task):
-    for example in task.load("train"):
-        yield task.prompt(example)
+def _texts(setting: Setting):
+    for example in setting.task.load(setting.split):
+        yield setting.task.prompt(example)
         yield from map(output_text, example.references)
 
 
