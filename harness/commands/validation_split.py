@@ -23,9 +23,9 @@ from ..tuning.artefact import Artefact
 
 
 def prepared_suite(task: str, suite: str, **overrides: Any) -> Suite:
-    """A suite narrowed to one task, on its first model; overrides as for `run`, empty ones count as none."""
+    """A suite narrowed to one task on one model, the task's first; overrides as for `run`, empty ones count as none."""
     narrowed = prepare(suite, task=task, **{key: value or None for key, value in overrides.items()})
-    if len({entry.task for entry in narrowed.tasks}) != 1:
+    if len({spec.task for spec in narrowed.tasks}) != 1:
         raise UsageError(f"give one task, not {task!r}")
     return narrowed.model_copy(update={"tasks": narrowed.tasks[:1]})
 
