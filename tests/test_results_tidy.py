@@ -80,6 +80,22 @@ def test_timing_rows_carry_the_quality_run_and_the_groups_setting(folder):
     assert (row.value, row.ci_low, row.ci_high) == (1.875, 1.75, 2.0)
 
 
+def test_what_was_timed_anew_counts_once(folder):
+    """The same runs under the same conditions, timed again with another number of rounds."""
+    old = next((folder / "timing").glob("*.json"))
+    group = json.loads(old.read_text())
+    kept = {**group["methods"][0], "run_id": "a"}  # not in the new group
+    old.write_text(json.dumps(seal({**group, "methods": [*group["methods"], kept]})))
+    new = {key: value for key, value in group.items() if key not in ("schema", "group_id", "sha256")}
+    new["methods"][0]["values"]["speedup_wall"] = metric(1.5, 0.1)
+    with Store(folder) as store:
+        store.write_timing("anew", new)
+        store.write_suite("s", "h", ["a", "b", "anew"])
+    frame = read_results(folder)
+    wall = frame[frame.metric == "speedup_wall"].set_index("run_id").value.to_dict()
+    assert wall == {"a": 1.875, "b": 1.5}
+
+
 @pytest.mark.parametrize("name", ["runs/a/scores.json", "runs/a/run.json", "timing/g.json"])
 def test_a_corrupt_file_is_named(folder, name):
     (folder / name).write_text("{")

@@ -157,7 +157,8 @@ def fades(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> 
 
 
 def _batch_change(claim: Claim, point: Point, sign: float) -> Outcome:
-    timed = sorted((t.batch_size, t.values["speedup_wall"]) for t in point.timings if t.values.get("speedup_wall"))
+    timed = [(t.batch_size, t.values["speedup_wall"]) for t in point.timings if t.values.get("speedup_wall")]
+    timed.sort(key=lambda pair: pair[0])
     if len(timed) < 2:
         return "the clock ran at one batch size only, or at none"
     (_, first), (size, last) = timed[0], timed[-1]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..results import RunFiles, load_runs, load_suite, load_timings
+from ..results.reading import TIMING_SETTING
 
 REFERENCE = "full"  # the method every ratio is formed against
 FLOOR = "floor"  # runs of trivial outputs: lead-3, title, …
-TIMING_SETTING = ("batch_size", "dtype", "device", "threads", "attention", "decoding")
 
 
 @dataclass(frozen=True)

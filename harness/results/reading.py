@@ -10,6 +10,8 @@ from ..errors import SkipbenchError, UsageError
 from .files import read_json
 from .records import read_lines
 
+TIMING_SETTING = ("batch_size", "dtype", "device", "threads", "attention", "decoding")
+
 
 @dataclass(frozen=True)
 class RunFiles:
@@ -42,9 +44,26 @@ def _load_run(folder: Path) -> RunFiles:
 
 
 def load_timings(root: Path) -> list[dict]:
-    """Every timing group, by group id. Raises SkipbenchError naming an unreadable file."""
+    """Every timing group, by group id, without what the suite has timed anew since.
+
+    Raises SkipbenchError naming an unreadable file.
+    """
     paths = sorted((root / "timing").glob("*.json"))
-    return [_with(path, "task", "source", "model", "methods") for path in paths]
+    groups = {path.stem: _with(path, "task", "source", "model", "methods") for path in paths}
+    named = {name for name in (load_suite(root) or {}).get("jobs", []) if name in groups}
+    anew = {key for name in named for key in _timed(groups[name])}
+    return [group if name in named else _without(group, anew) for name, group in groups.items()]
+
+
+def _timed(group: dict) -> list[tuple]:
+    """What of a group is timed but once: a run under the group's conditions."""
+    setting = tuple(str(group.get(key)) for key in TIMING_SETTING)
+    return [(entry.get("run_id"), *setting) for entry in group["methods"]]
+
+
+def _without(group: dict, keys: set[tuple]) -> dict:
+    kept = [entry for entry, key in zip(group["methods"], _timed(group), strict=True) if key not in keys]
+    return {**group, "methods": kept}
 
 
 def _with(path: Path, *names: str) -> dict:
