@@ -25,7 +25,8 @@ What a folder holds (schema 1; all JSON is strict and ASCII, NaN and infinities 
     runs/<run_id>/run.json       everything that configures the run, and its environment
     runs/<run_id>/records.jsonl  a line an example: id, batch, batch_rows, prompt_hash, prompt_tokens, truncated,
                                  output, pieces (the text of each output token), tokens, length, ended,
-                                 layers_needed, layers_run, head_checks, and sha256 (of the rest)
+                                 layers_needed, layers_run, head_checks, of methods that guess guesses and accepted,
+                                 and sha256 (of the rest)
     runs/<run_id>/scores.json    {"schema", "run_id", "n", "values": {metric: {"value", "low", "high", "note"}},
                                  "records_sha256", "run_sha256", "sha256"}; there once the run is complete
     timing/<group_id>.json       all methods measured side by side; sealed with sha256
