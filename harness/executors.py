@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import SkipbenchError, UsageError, unknown
-from .jobs.identity import job_id
+from .jobs.identity import job_id, task_of
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
 from .jobs.preflight import check_devices, check_jobs
 from .notation import parse_target
@@ -75,6 +75,7 @@ def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
     """The validated suite with the overrides of `run_suite`."""
     from .registry import load_plugin
 
+    task_of.cache_clear()  # data and plug-ins may have changed since an earlier run of this process
     for file in _listed(plugin):
         load_plugin(file)
     for option in ("model", "data"):  # an unset shell variable must not mean the default

@@ -12,7 +12,7 @@ TARGETS = (2.0, 3.0, 1.5)
 
 def parameter_forms(cls: type[Method]) -> list[dict]:
     """Keywords of `build_method`: targets or the defaults, the ends and middle of a search, each option of a field."""
-    if not dataclasses.is_dataclass(cls):
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         return [{}]  # refused with a reason when it is built
     targeted = hasattr(cls, "for_target")
     forms = [{"target": target} for target in TARGETS] if targeted else [{}]

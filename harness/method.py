@@ -218,6 +218,8 @@ def build_method(
     takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
     extra = {k: v for k, v in values.items() if k != "num_layers"}
     method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
+    if not isinstance(method, cls):
+        raise UsageError(f"method {cls.name!r}: for_target must return a {cls.__name__}, not {method!r:.60}")
     return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
 
 
@@ -235,6 +237,7 @@ def restore_method(name: str, num_layers: int, parameters: Mapping[str, object])
 
 def check_target(target: float, num_layers: int) -> float:
     """A target speed-up as a number from 1 to `num_layers`, or UsageError."""
+    target = target.item() if hasattr(target, "item") else target  # numpy and torch scalars
     number = isinstance(target, (int, float)) and not isinstance(target, bool)
     if not number or not 1 <= target <= num_layers:
         raise UsageError(

@@ -71,6 +71,8 @@ class Registry:
 
     def load(self, name: str) -> type:
         """The class registered as `name`; imports its source at the first call."""
+        if not isinstance(name, str):
+            raise unknown(self.kind, name, self.names())
         if name not in self.classes and name in self.sources():
             self._import(name)
         if name in self.classes:

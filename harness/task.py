@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from .errors import UsageError
+from .errors import SkipbenchError, UsageError
 from .registry import TASKS
 
 
@@ -35,7 +36,12 @@ class Example:
         references = self.references
         if not isinstance(references, (list, tuple)) or not all(isinstance(r, str) for r in references):
             raise UsageError(f"example {self.id!r}: references must be a list of strings, not {references!r:.60}")
-        object.__setattr__(self, "references", tuple(self.references))
+        if not isinstance(self.fields, Mapping):
+            raise UsageError(
+                f"example {self.id!r}: fields must be a mapping from names to texts, not {self.fields!r:.60}"
+            )
+        object.__setattr__(self, "references", tuple(references))
+        object.__setattr__(self, "id", str(self.id))
 
 
 class Task:
@@ -85,7 +91,25 @@ class Task:
 
     def data_hash(self, split: str) -> str:
         """SHA-256 over the examples of a split: part of every run id and checkpoint key."""
-        return hash_examples(self.load(split))
+        return hash_examples(examples_of(self, split))
+
+
+def examples_of(task: Task, split: str) -> list[Example]:
+    """The examples of a split, checked. Raises UsageError, whatever a task's `load` may raise or return."""
+    where = f"task {task.label!r}: load({split!r})"
+    try:
+        examples = list(task.load(split))
+    except SkipbenchError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{where} fails: {type(error).__name__}: {error}") from error
+    if not examples or not all(isinstance(example, Example) for example in examples):
+        wrong = next((example for example in examples if not isinstance(example, Example)), "none")
+        raise UsageError(f"{where} must return at least one Example, and nothing else, not {wrong!r:.60}")
+    twice = [name for name, count in Counter(example.id for example in examples).items() if count > 1]
+    if twice:
+        raise UsageError(f"{where}: the id {twice[0]!r} belongs to several examples; ids are unique in a split")
+    return examples
 
 
 def hash_examples(examples: Sequence[Example]) -> str:

@@ -157,7 +157,7 @@ def _schedule_rules(method: LayerSchedule) -> Iterator[Finding]:
             )
             return
     if method.kv_policy == "closed":
-        yield from _holes(said, set(method.prompt_layers()))
+        yield from _holes(said, set(check_layers(method, method.prompt_layers(), "prompt_layers()")))
 
 
 def _holes(said: list[tuple[int, ...]], always: set[int]) -> Iterator[Finding]:
@@ -184,7 +184,8 @@ def _contract(backbone: Backbone, method: Method) -> Iterator[Finding]:
     if repr(vars(method)) != fields:
         yield "it changes itself between runs", f"{fields} became {vars(method)}"
     if not _equal(out, again):
-        yield "a second identical call differs", f"{_rows(out)}, then {_rows(again)}"
+        seen = [f"{_rows(o)} by {len(o.layers_run)} passes" for o in (out, again)]
+        yield "a second identical call differs", ", then ".join(seen)
     for row, (tokens, needed) in enumerate(_rows(out)):
         alone = decode(backbone, method, ids[row : row + 1], mask[row : row + 1], NEW_TOKENS)
         if _rows(alone)[0] != (tokens, needed):
@@ -199,9 +200,7 @@ def _trace(passes: list[list[int]], out: DecodeOutput) -> Iterator[Finding]:
     rule, claimed = "it claims layers that it did not run", [list(out.prompt_layers), *map(list, out.layers_run)]
     if claimed != passes:
         yield rule, f"the trace says {claimed}, but the calls of the layers were {passes}"
-    if out.speculation is not None:
-        return  # its passes are no decode steps
-    for step, layers in enumerate(out.layers_run):
+    for step, layers in enumerate(out.layers_run if out.speculation is None else ()):  # else they are no decode steps
         if int(out.layers_needed[:, step].max()) > len(layers):
             yield rule, f"a row needed {int(out.layers_needed[:, step].max())} layers at step {step + 1}, {layers} ran"
 

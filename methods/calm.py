@@ -64,7 +64,7 @@ class Calm(EarlyExit):
 
         if not self._asks(layer):
             return torch.zeros(len(state.hidden), dtype=torch.bool, device=state.hidden.device)
-        return self._confidence(state) >= self.threshold_at(state.step, state.max_steps)
+        return self._confidence(state) >= self.threshold_at(state.step, state.max_steps + 1)
 
     def _asks(self, layer: int) -> bool:
         depth = layer + 1
@@ -82,10 +82,10 @@ class Calm(EarlyExit):
         top = state.logits().softmax(-1).topk(2, dim=-1).values
         return top[:, 0] - top[:, 1]
 
-    def threshold_at(self, step: int, max_steps: int) -> float:
-        """The threshold of decode step `step` of at most `max_steps`."""
+    def threshold_at(self, step: int, max_length: int) -> float:
+        """The threshold of decode step `step` of an output of at most `max_length` tokens."""
         if self.decay == "none":
             return self.threshold
-        falling = math.exp(-self.tau * step / max(max_steps, 1))
+        falling = math.exp(-self.tau * step / max_length)
         scale = self.threshold if self.decay == "code" else 1.0
         return min(max(0.9 * self.threshold + 0.1 * scale * falling, 0.0), 1.0)

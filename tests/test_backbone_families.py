@@ -35,6 +35,7 @@ def unsupported():
     }
 
 
+# T03
 @pytest.mark.parametrize("name", ["mistral", "mixtral", "t5", "qwen2", "gpt2", "headless", "module"])
 def test_what_cannot_be_done_right_is_refused_by_name(name):
     make, named = unsupported()[name]
@@ -50,6 +51,7 @@ def test_the_six_families():
     assert {tiny(kind).family for kind in KINDS} == set(SUPPORTED_FAMILIES)
 
 
+# T03
 @pytest.mark.parametrize("kind", KINDS)
 def test_opening_a_model_changes_nothing(kind):
     model = hf.AutoModelForCausalLM.from_config(tiny_config(kind))
@@ -63,6 +65,7 @@ def test_opening_a_model_changes_nothing(kind):
     assert opened.layers[0] is getattr(opened.body, opened.layers_attribute)[0]
 
 
+# T12
 @pytest.mark.parametrize("kind", KINDS)
 @torch.inference_mode()
 def test_gates_nest_and_come_off_exactly(kind):
@@ -91,6 +94,7 @@ def test_gates_nest_and_come_off_exactly(kind):
         assert layer.forward.__func__ is type(layer).forward
 
 
+# T09, T12
 @torch.inference_mode()
 def test_a_skipped_layer_is_truly_not_called_and_its_hooks_stay():
     backbone = tiny_backbone("llama")

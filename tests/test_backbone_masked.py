@@ -30,6 +30,7 @@ def test_all_layers_give_the_models_own_logits(kind):
         assert close(backbone.exit_head(states[-1][2])[row, real], alone, kind)
 
 
+# T10
 @pytest.mark.parametrize("kind", KINDS)
 @torch.inference_mode()
 def test_the_exit_head_is_norm_then_projection_then_head(kind):
@@ -86,7 +87,7 @@ def test_the_training_forward_of_a_plan_equals_decoding_with_the_cache(kind):
     outputs = torch.randint(3, 31, (3, steps), generator=torch.Generator().manual_seed(1))
     stepper = make_stepper(backbone, method, lengths, steps + 1)
     with gates(backbone, stepper.visit):
-        logits = [prefill(backbone, stepper, left_padded(ids, mask, 0))]
+        logits = [prefill(backbone, stepper, left_padded(backbone, ids, mask))]
         logits += [decode_one_token(backbone, stepper, t + 1, outputs[:, t]) for t in range(steps)]
     whole, whole_mask = torch.cat((ids, outputs), 1), torch.cat((mask, torch.ones_like(outputs)), 1)
     active = [[layer in method.layers(t + 1) for t in range(steps)] for layer in range(n)]

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness import cli
+from harness.errors import SkipbenchError
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -32,7 +35,7 @@ def test_help_imports_nothing_heavy():
     [
         (["run", "quik"], "unknown suite 'quik'; did you mean quick?"),
         (["run", "quick", "--task", "e2ee"], "unknown task 'e2ee'; did you mean e2e?"),
-        (["run", "quick", "--method", "skip_decode"], "unknown method 'skip_decode'; did you mean skipdecode?"),
+        (["run", "quick", "--method", "skip_decode"], "unknown method 'skip_decode'; did you mean skipdecode"),
         (["run", "smoke", "--target", "fast"], "not 'fast'"),
         (["run", "smoke", "--target", "0.5x"], "not '0.5x'"),
         (["run", "smoke", "--target", "1000x"], "not '1000x'"),
@@ -44,6 +47,14 @@ def test_help_imports_nothing_heavy():
         ),
         (["run", "smoke", "--model", "./nowhere"], "no model folder at ./nowhere"),
         (["run", "smoke", "--data", "nowhere"], "does not exist"),
+        (["run", "smoke", "--limit", "0"], "'--limit'"),
+        (["run", "smoke", "--metod", "full"], "--metod"),
+        (["run"], "Missing argument"),
+        (["runn"], "No such command 'runn'"),
+        (["run", "smoke", "--method", "unified", "--target", "4"], "the official rule keeps 1 of 4 layers at 4x"),
+        (["run", "smoke", "--plan", "--method", "multi_layer:exit_layers=9"], "exit_layers must lie in 1..4, not 9"),
+        (["run", "smoke", "--plan", "--target", "9"], "from 1 to the number of layers (4)"),
+        (["run", "smoke", "--plan", "--model", "harness"], "folder harness holds no model of transformers"),
         (["validate", "ful"], "unknown method 'ful'"),
         (["report", "nowhere"], "nowhere"),
         (["verify", "nowhere"], "nowhere"),
@@ -58,9 +69,36 @@ def test_bad_usage_is_one_line_and_exit_code_2(arguments, message, tmp_path):
     assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
-def test_unknown_options_are_bad_usage():
-    done = skipbench("run", "quick", "--metod", "full")
-    assert done.returncode == 2 and "--metod" in done.stderr and "Traceback" not in done.stderr
+@pytest.mark.parametrize("out", ["file", "file/below", ""])
+@pytest.mark.parametrize("plan", [[], ["--plan"]])
+def test_results_need_a_folder(tmp_path, out, plan):
+    (tmp_path / "file").write_text("mine")
+    done = skipbench("run", "smoke", "--out", tmp_path / out if out else "", *plan)
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
+    assert "is a file" in done.stderr if out else "--out is empty" in done.stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted; what was recorded is kept"),
+        (PermissionError(13, "Permission denied", "/root/x"), 1, "Permission denied: '/root/x'"),
+        (SkipbenchError("two\nlines"), 1, "two lines"),
+        (BrokenPipeError(), 0, ""),
+    ],
+)
+def test_whatever_ends_a_command_is_one_line(monkeypatch, capsys, error, code, message):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("harness.commands.listing.listing", fail)
+    monkeypatch.setattr(sys, "argv", ["skipbench", "list"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert (ended.value.code or 0) == code
+    said = capsys.readouterr().err.strip()
+    assert message in said and len(said.splitlines()) == bool(message)
 
 
 def test_a_broken_plug_in_file_is_named_and_nothing_runs(tmp_path):
@@ -81,7 +119,7 @@ def test_list_names_everything():
 def test_plan_runs_nothing(tmp_path):
     done = skipbench("run", "smoke", "--plan", "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
-    assert "todo  e2e skipdecode 2x" in done.stdout and "stand-in examples" in done.stdout
+    assert "todo  e2e nano-opt skipdecode 2x" in done.stdout and "stand-in examples" in done.stdout
     assert not (tmp_path / "out").exists()
 
 

@@ -19,9 +19,11 @@ def test_what_the_others_share_is_made_first_and_timing_is_alone():
     jobs = {job_id(job): job for job in make_jobs(prepare("smoke", task="e2e,cnn_dm"))}
     first, rest, *timed = list(stages(jobs))
     assert sorted(sum([first, rest, *timed], [])) == sorted(jobs)
-    assert [(jobs[n].spec.task, jobs[n].method) for n in first] == [("cnn_dm", "full"), ("e2e", "full")]
+    made = sorted((jobs[n].spec.task, jobs[n].spec.model, jobs[n].method) for n in first)
+    models = [("cnn_dm", "nano-opt"), ("e2e", "nano-looped-opt"), ("e2e", "nano-opt")]
+    assert made == [(task, model, "full") for task, model in models]
     assert {type(jobs[name]) for name in rest} == {QualityJob, FloorJob}
-    assert [[type(jobs[name]) for name in stage] for stage in timed] == [[TimingJob]] * 2
+    assert [[type(jobs[name]) for name in stage] for stage in timed] == [[TimingJob]] * 4
 
 
 def test_without_ray_one_line_says_how_to_get_it(monkeypatch, tmp_path):

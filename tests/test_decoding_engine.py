@@ -45,6 +45,7 @@ class Fixed(LayerSchedule):
         return [5, 0, 2]
 
 
+# T01
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("lengths", [[4], [2, 5]])
 def test_a_hole_raises_and_propagation_fills_it(kind, lengths):
@@ -57,6 +58,7 @@ def test_a_hole_raises_and_propagation_fills_it(kind, lengths):
     assert rows_of(decode(backbone, method, ids, mask, 6)) == oracle_rows(backbone, method, ids, mask, 6)
 
 
+# T02
 @pytest.mark.parametrize("kind", [k for k in KINDS if tiny(k).num_layers > 5])
 def test_a_fixed_plan_equals_a_pruned_copy(kind):
     backbone = tiny(kind)
@@ -97,6 +99,7 @@ class Breaks(EarlyExit):
         return torch.zeros(len(state.hidden), dtype=torch.bool)
 
 
+# T02, T03
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_survives_an_exception_in_mid_decode(kind):
     backbone = tiny(kind)
@@ -120,6 +123,7 @@ def test_dropout_is_off_while_decoding_and_comes_back():
     assert [m.training for m in backbone.model.modules()] == flags
 
 
+# T05
 def test_the_prompt_runs_every_layer_and_is_no_decode_step():
     for name in ("skipdecode", "unified", "random_skip"):
         out = decoded(tiny("llama"), name, *tiny_prompts([4, 5]), target=2)
@@ -149,6 +153,7 @@ def test_a_head_is_counted_once_a_layer_and_step():
     assert set(decoded(backbone, "calm", ids, mask, threshold=1.0).head_checks) == {0}
 
 
+# T10
 @pytest.mark.parametrize("kind", KINDS)
 def test_exiting_at_the_last_layer_is_the_full_model(kind):
     backbone = tiny(kind)

@@ -35,6 +35,7 @@ def test_full_depth_equals_generate(kind):
     assert len({tuple(t) for t in tokens}) == len(LENGTHS)  # the rows do say different things
 
 
+# T06, T07, T08
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_do_not_know_their_batch_mates_or_their_padding(kind):
     backbone = tiny(kind)

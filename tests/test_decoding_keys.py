@@ -47,7 +47,7 @@ def test_propagation_writes_each_deeper_layers_own_projections(kind):
     lengths, depths, steps = [3, 6, 4], [2, 4, 1], 3
     method = ScriptedExit(backbone.num_layers, depths)
     stepper = make_stepper(backbone, method, lengths, steps + 1)
-    prompts = left_padded(*tiny_prompts(lengths), 0)
+    prompts = left_padded(backbone, *tiny_prompts(lengths))
     with gates(backbone, stepper.visit):
         tokens = prefill(backbone, stepper, prompts).argmax(-1)
         for step in range(1, steps + 1):
@@ -69,7 +69,7 @@ def test_propagation_writes_each_deeper_layers_own_projections(kind):
 def test_a_rolled_back_cache_equals_one_that_never_went_there(kind):
     backbone = tiny(kind)
     lengths, full = [3, 6], load_method("full", num_layers=backbone.num_layers)
-    prompts = left_padded(*tiny_prompts(lengths), 0)
+    prompts = left_padded(backbone, *tiny_prompts(lengths))
     wrong, right = torch.tensor([[5, 6, 7], [8, 9, 10]]), torch.tensor([[5, 11, 12], [8, 9, 13]])
 
     def run(tokens, cache_of=None):

@@ -29,6 +29,7 @@ def check(kind: str, form: str, data) -> None:
             assert int(out.layers_needed[:, step].max()) == len(layers)
 
 
+# T01, T08, T09
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", METHOD_FORMS)
 def test_decoding_equals_the_oracle(kind, form):

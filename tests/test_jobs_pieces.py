@@ -116,10 +116,11 @@ def test_a_record_holds_a_piece_for_each_token():
     out = SimpleNamespace(
         tokens=torch.tensor([ids]), lengths=torch.tensor([len(ids)]), ended=torch.tensor([True]),
         layers_needed=torch.full((1, steps), 4), layers_run=[[0, 1]] * steps, head_checks=[0] * steps,
+        speculation=None,
     )  # fmt: skip
     item = Item(Example("x", {}, ("y",)), EncodedPrompt([1, 2], False))
     (record,) = _records([item], 0, out, SimpleNamespace(tokenizer=tokenizer))
     assert record["output"] == "🍕 yes" == "".join(record["pieces"])
     assert len(record["pieces"]) == record["length"] and record["pieces"][-1] == ""
     documented = (ROOT / "docs" / "results.md").read_text().split("a line an example: ")[1].split("|")[0]
-    assert set(re.findall(r"`(\w+)`", documented)) == {*record, "batch_rows", "sha256"}
+    assert set(re.findall(r"`(\w+)`", documented)) == {*record, "batch_rows", "sha256", "guesses", "accepted"}

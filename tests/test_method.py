@@ -18,6 +18,8 @@ from harness.method import build_method, check_layers
     "name, parameters, message",
     [
         ("skip_decode", {}, "unknown method 'skip_decode'; did you mean skipdecode"),
+        (None, {}, "unknown method None; choose from: calm, full"),
+        (["full"], {}, "unknown method ['full']; did you mean full"),
         ("calm", {"treshold": 0.5}, "unknown parameter of calm 'treshold'; did you mean threshold?"),
         ("calm", {"threshold": "high"}, "calm: parameter threshold='high': input should be a valid number"),
         ("skipdecode", {"min_layers": 2.5, "max_layers": 3}, "parameter min_layers=2.5"),
@@ -45,6 +47,31 @@ def test_numbers_come_in_many_types():
     assert odd == plain and type(odd.max_layers) is int
     assert load_method("unified", num_layers=24, target=2) == load_method("unified", num_layers=24, target=2.0)
     assert load_method("calm", 12, threshold=1).threshold == 1.0
+    for two in (np.float32(2), np.int64(2), torch.tensor(2.0)):
+        assert load_method("unified", 24, target=two) == load_method("unified", 24, target=2)
+        assert load_method("skipdecode", 24, target=two) == load_method("skipdecode", 24, target=2)
+
+
+def test_a_for_target_that_returns_no_method_is_named():
+    @dataclass(frozen=True)
+    class Forgetful(LayerSchedule):
+        @classmethod
+        def for_target(cls, num_layers, target, lengths):
+            cls(num_layers)
+
+    with pytest.raises(UsageError, match="for_target must return a Forgetful, not None"):
+        build_method(Forgetful, 4, target=2)
+
+
+def test_parameters_without_the_decorator_are_named():
+    class Bare(LayerSchedule):
+        depth: int = 2
+
+        def layers(self, step):
+            return range(self.depth)
+
+    with pytest.raises(UsageError, match=r"its parameters are no fields; put @dataclass\(frozen=True\) on the class"):
+        build_method(Bare, 4)
 
 
 def test_methods_are_frozen_and_say_who_they_are():

@@ -34,7 +34,9 @@ def workplace(tmp_path_factory):
         suite = yaml.safe_load((ROOT / "harness" / "suites" / "smoke.yaml").read_text())
         suite["timing"] |= {"repeats": 2, "seconds": 0.5}  # what the clock says matters here even less than in smoke
         (folder / "smoke.yaml").write_text(yaml.safe_dump(suite))
-        run_suite(str(folder / "smoke.yaml"), folder / "smoke", method="full,calm,skipdecode,unified", limit=8)
+        run_suite(
+            str(folder / "smoke.yaml"), folder / "smoke", task="e2e", method="full,calm,skipdecode,unified", limit=8
+        )
         for path in NOTEBOOKS:
             shutil.copy(path, folder)
         yield folder

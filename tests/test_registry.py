@@ -65,6 +65,7 @@ def installed_registry() -> Registry:
     return METHODS
 
 
+# T39
 def test_good_bad_and_duplicate_packages(site):
     install(site, "good", "sbx_good", GOOD.format(name="sbx_fine"), ["sbx_fine = sbx_good"])
     install(site, "bad", "sbx_bad", "raise RuntimeError('no GPU here\\nreally')", ["sbx_awful = sbx_bad:Awful"])
@@ -97,6 +98,7 @@ def test_good_bad_and_duplicate_packages(site):
     assert "sbx_awful" not in registry.names()
 
 
+# T39
 def test_a_package_that_would_replace_a_built_in_is_refused(site):
     install(site, "thief", "sbx_thief", GOOD.format(name="unified"), ["sbx_mine = sbx_thief"])
     installed_registry()
@@ -115,6 +117,7 @@ def test_a_class_may_be_re_exported_by_its_package(site):
     assert load_method("sbx_inner", num_layers=8).depth == 2
 
 
+# T39
 def test_a_plugin_file_is_loaded_once_and_by_its_own_path(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

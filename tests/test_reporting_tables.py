@@ -7,7 +7,6 @@ import io
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from reporting_fixtures import QUALITY, TARGETS, add_run, shared_report
@@ -18,7 +17,7 @@ from harness.reporting.equal_speed import at_speed, interpolated
 from harness.reporting.panels import _named, merge_seeds, panels
 from harness.reporting.paper_tables import build
 from harness.reporting.papers import published
-from harness.reporting.points import Point, Timing, Value, load_points
+from harness.reporting.points import Point, Value, load_points
 from harness.reporting.table import Cell, Column, Table, mark_best, tex
 from harness.reporting.words import number, with_interval
 from harness.results import Store
@@ -100,20 +99,6 @@ def test_base_checkpoints_stand_beside_adaskips():
     assert rows[0]["method"] == "unified (base checkpoint)" and rows[0]["BLEU"].startswith("40.0")
     assert len(rows) == 1 + 24 and rows[1]["paper: GovReport ROUGE-L"] == "16.8"
     assert not any(t.id.endswith("_untuned") for t in build(panels(points[1:])))
-
-
-def test_speeds_table_has_a_row_for_each_depth():
-    timed = Timing({"batch_size": 1}, {"decode_ms_per_token": Value(2.0), "speedup_wall": Value(1.3)})
-    points = []
-    for depth in (6, 12):
-        model = {"name": f"looped-{depth}", "num_layers": depth}
-        speed = point("speed", 1.0, 30.0, None, model=model)
-        values = {**speed.values, "acceptance_rate": Value(0.7)}
-        points += [replace(speed, values=values, timings=(timed,)), point("full", 1.0, 30.0, None, model=model)]
-    table = next(t for t in build(panels(points)) if t.id == "speed-main")
-    rows = [r for r in cells(table) if r["method"] == "speed"]
-    assert [r["depth"] for r in rows] == ["12", "6"]
-    assert {(r["ms/token"], r["guesses accepted"]) for r in rows} == {("2.00", "0.700")}
 
 
 def test_published_files_are_numbers():

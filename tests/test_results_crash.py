@@ -88,6 +88,7 @@ def kill_and_resume(root: Path, at: int, how: str) -> None:
     main_job(root)
 
 
+# T36
 @pytest.mark.parametrize("how", ["before", "middle", "after"])
 def test_killed_at_every_disk_call(tmp_path, undisturbed, how):
     expected, calls = undisturbed

@@ -68,6 +68,7 @@ def records(root: Path) -> dict[str, bytes]:
     return {run.config["run_id"]: (run.folder / "records.jsonl").read_bytes() for run in load_runs(root)}
 
 
+# T36
 @pytest.mark.long
 def test_smoke_killed_ten_times_equals_an_undisturbed_run(tmp_path):
     chance = random.Random(6)

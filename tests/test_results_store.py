@@ -54,6 +54,7 @@ def test_text_round_trip_property(text):
     assert len(line.splitlines()) == 1 and loads(line)["output"] == text
 
 
+# T38
 def test_numbers_of_numpy_and_torch_become_plain_json():
     torch = pytest.importorskip("torch")
     value = {
@@ -73,6 +74,7 @@ def test_what_is_no_json_is_refused_by_type(value):
         plain(value)
 
 
+# T38
 def test_nan_in_a_file_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         loads('{"a": NaN}')
@@ -121,6 +123,7 @@ def test_writing_without_the_lock_is_a_programming_error(tmp_path):
 # --- resuming ---------------------------------------------------------------------------------------------------------
 
 
+# T36
 def test_a_run_goes_on_after_its_last_whole_batch(tmp_path):
     planned = batches(6, 2)
     with Store(tmp_path) as store:
@@ -138,6 +141,7 @@ def test_a_run_goes_on_after_its_last_whole_batch(tmp_path):
     assert verify(tmp_path).ok
 
 
+# T37
 def test_a_file_cut_at_every_byte_of_its_last_batch_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda handle: None)
     folder = finished(tmp_path)
@@ -155,6 +159,7 @@ def test_a_file_cut_at_every_byte_of_its_last_batch_resumes_to_the_same_bytes(tm
         assert (folder / "records.jsonl").read_bytes() == whole
 
 
+# T37
 def test_repairs_are_said(tmp_path):
     folder = finished(tmp_path)
     (folder / "scores.json").unlink()

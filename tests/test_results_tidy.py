@@ -13,6 +13,7 @@ import pytest
 from results_fixtures import batches, metric, run_config
 
 from harness.errors import SkipbenchError, UsageError
+from harness.reporting import judge_claims
 from harness.results import COLUMNS, Store, read_results, verify, write_results_csv
 from harness.results.encoding import dumps, seal
 
@@ -90,6 +91,27 @@ def test_a_folder_without_results_is_the_callers_mistake(tmp_path):
     for read in (read_results, verify):
         with pytest.raises(UsageError, match="holds no results"):
             read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["runs/a/run.json", "runs/a/scores.json", "timing/group.json"])
+def test_a_foreign_document_is_named(folder, name):
+    path = next((folder / "timing").iterdir()) if name.startswith("timing") else folder / name
+    path.write_text("{}")
+    for read in (read_results, judge_claims):
+        with pytest.raises(SkipbenchError, match=r"is not what skipbench writes: it has no '\w+'"):
+            read(folder)
+
+
+def test_a_foreign_table_is_named(tmp_path):
+    (tmp_path / "results.csv").write_text("name,score\na,1\n")
+    with pytest.raises(SkipbenchError, match=r"results\.csv is not what skipbench writes"):
+        read_results(tmp_path)
+
+
+def test_claims_of_no_results_are_the_callers_mistake(tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere", Path(__file__)):
+        with pytest.raises(UsageError, match="holds no results"):
+            judge_claims(folder)
 
 
 def test_reading_imports_no_torch():

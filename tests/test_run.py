@@ -70,6 +70,7 @@ def test_a_run_leaves_a_tidy_table_with_everything_in_it(finished):
     assert verify(finished).ok
 
 
+# T05, T09
 def test_the_records_hold_what_ran(finished):
     runs = {json.loads(p.read_text())["method"]["name"]: p.parent for p in finished.glob("runs/*/run.json")}
     records = [json.loads(line) for line in (runs["unified"] / "records.jsonl").read_text().splitlines()]
@@ -82,6 +83,7 @@ def test_the_records_hold_what_ran(finished):
     assert config["source"] == "stand-in" and len(config["model"]["weights"]) == 64
 
 
+# T35
 def test_a_second_run_decodes_nothing_and_leaves_the_same_bytes(finished, monkeypatch):
     monkeypatch.setattr("harness.runner.attempt", lambda *a: pytest.fail("a finished job was run again"))
     before = _files(finished)
@@ -89,6 +91,7 @@ def test_a_second_run_decodes_nothing_and_leaves_the_same_bytes(finished, monkey
     assert _files(finished) == before
 
 
+# T35
 def test_a_second_run_in_another_process_needs_no_torch_and_leaves_the_same_bytes(finished):
     before = _files(finished)
     code = (
@@ -125,6 +128,7 @@ def test_a_failing_method_hurts_nothing_else(checkpoints, tmp_path):
     assert "holes" in json.loads(failure.read_text())["job"]["label"]
 
 
+# T36
 def test_kill_and_go_on_gives_the_same_records(checkpoints, finished, tmp_path):
     """kill -9 once some records are there; the rest follows, nothing is double."""
     out = tmp_path / "killed"

@@ -102,6 +102,13 @@ def test_umlauts_are_letters_in_german_rouge():
         (["a"], [[None]], "list of strings"),
         ("ab", [["a"], ["b"]], "list of strings"),
         ([], [], "no outputs"),
+        (None, [["a"]], "outputs must be a list of strings, not None"),
+        (3, [["a"]], "outputs must be a list of strings, not 3"),
+        (["a", b"b"], [["a"], ["b"]], r"outputs\[1\] is b'b'"),
+        (["a"], None, "references must be a list of lists of strings, not None"),
+        (["a"], "a", "references must be a list of lists"),
+        (["a", "b"], [["a"], None], r"references\[1\] must be a list of strings, not None"),
+        (["a"], [7], r"references\[0\] must be a list of strings, not 7"),
     ],
 )
 def test_wrong_shapes_are_refused(outputs, references, message):
@@ -109,11 +116,21 @@ def test_wrong_shapes_are_refused(outputs, references, message):
         score(outputs, references, ["bleu"])
 
 
+def test_any_iterable_serves():
+    plain = score(["a b", "c"], [["a b"], ["c", "d"]], OFFLINE)
+    lazy = score((o for o in ["a b", "c"]), (iter(g) for g in [["a b"], ["c", "d"]]), iter(OFFLINE))
+    assert lazy == plain
+
+
 def test_unknown_names_come_with_the_nearest():
     with pytest.raises(UsageError, match="did you mean bleu"):
         score(["a"], [["a"]], ["bleau"])
-    with pytest.raises(UsageError, match="list of names"):
-        score(["a"], [["a"]], "bleu")
+    for names in ("bleu", None, 3):
+        with pytest.raises(UsageError, match="list of names"):
+            score(["a"], [["a"]], names)
+    for name in (["bleu"], None):
+        with pytest.raises(UsageError, match="unknown metric"):
+            score(["a"], [["a"]], [name])
     with pytest.raises(UsageError, match="language must be a code"):
         score(["a"], [["a"]], ["bleu"], language="English")
 

@@ -43,8 +43,10 @@ def short_smoke(tmp_path, task, data):
 def test_smoke_runs_every_task_and_method():
     spec = load_suite("smoke")
     assert {entry.task.partition(":")[0] for entry in spec.tasks} == {name.partition(":")[0] for name in TASK_NAMES}
-    for entry in spec.tasks:
-        assert {m.name for m in entry.methods} >= {"full", "multi_layer", "skipdecode", "calm", "unified"}
+    for name in TASK_NAMES:
+        methods = {m.name for entry in spec.tasks if entry.task == name for m in entry.methods}
+        assert methods >= {"full", "multi_layer", "skipdecode", "calm", "unified", "random_skip"}
+    assert {m.name for entry in spec.tasks for m in entry.methods} >= {"speed", "self_speculative"}
 
 
 @pytest.mark.parametrize("task", TASK_NAMES)

@@ -1,12 +1,14 @@
 """Suites: every mistake is one clear line, and names are the registry's."""
 
 import pytest
+from helpers.registries import forgotten_afterwards
 
 from harness import run_suite
 from harness.errors import UsageError
 from harness.executors import prepare
 from harness.jobs.identity import job_id
-from harness.jobs.planning import QualityJob, TimingJob, make_jobs
+from harness.jobs.planning import FloorJob, QualityJob, TimingJob, make_jobs
+from harness.jobs.preflight import check_jobs
 from harness.jobs.quality_run import QualityRun
 from harness.notation import parse_method, parse_target
 from harness.suite import load_suite, suite_names
@@ -101,12 +103,69 @@ def test_targets_that_mean_nothing(text):
         (("tasks:", "task:"), "must be a mapping with a list 'tasks'"),
         (("[full,", "[full"), "no valid YAML"),
         (("model: nano-opt\n", ""), "tasks.0.model: field required"),
+        (("targets: [2]", "targets: [2]\ntargets: [3]"), "'targets' stands there twice"),
+        (("targets: [2]", "targets: [.inf]"), "targets.0: input should be a finite number"),
+        (("{base_steps: 7}", "null"), "tasks.1.training: input should be a valid dictionary"),
+        (("[full, {name: calm, params: {confidence: softmax}}]", "[]"), "tasks.0.methods: .*at least 1 item"),
+        (("timing:", "seeds: []\ntiming:"), "tasks.0.seeds: .*at least 1 item"),
+        (("timing:", "checkpoints: []\ntiming:"), "tasks.0.checkpoints: .*at least 1 item"),
+        (("batch_sizes: [1]", "batch_sizes: [0]"), "tasks.0.timing.batch_sizes.0"),
+        (("timing:", "decoding: {device: gpu}\ntiming:"), "tasks.0.decoding.device"),
+        (("tasks:", "name: ../elsewhere\ntasks:"), "name: string should match"),
+        (("tasks:", "day: 2026-13-45\ntasks:"), "no valid YAML"),
     ],
 )
 def test_mistakes_in_a_suite_file_are_one_clear_line(tmp_path, change, message):
+    path = _write(tmp_path, GOOD.replace(*change))
     with pytest.raises(UsageError, match=message) as caught:
-        load_suite(_write(tmp_path, GOOD.replace(*change)))
+        load_suite(path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("methods", ["5", "null", "full", "{full: {}}", "[[full]]", "[null]", "[{}]"])
+def test_a_method_asked_for_takes_the_place_of_whatever_the_suite_has(tmp_path, methods):
+    path = _write(tmp_path, GOOD.replace("[full, {name: calm, params: {confidence: softmax}}]", methods))
+    assert [method.name for method in prepare(path, method="calm").tasks[0].methods] == ["calm"]
+
+
+@pytest.mark.parametrize("value", ["[", "{1: 2", "!!python/name:x", "@x", "`", "\t"])
+def test_values_on_the_command_line_that_are_no_yaml(value):
+    with pytest.raises(UsageError, match="the value of a is no valid YAML") as caught:
+        parse_method(f"full:a={value}")
+    assert "\n" not in str(caught.value)
+
+
+# T40
+def test_a_plug_ins_name_and_parameters_are_checked_like_a_built_ins(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from harness import LayerSchedule, register_method\n"
+        "@register_method('mine')\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(LayerSchedule):\n"
+        "    depth: int = 2\n"
+        "    def layers(self, step):\n"
+        "        return range(self.depth)\n"
+    )
+    change = "{name: calm, params: {confidence: softmax}}", "{name: mine, params: {depth: 3}}"
+    text = GOOD.replace(*change).replace("model: nano-opt", "model: nano-opt\ndata: stand-in")
+    with forgotten_afterwards():
+        with pytest.raises(UsageError, match="unknown method 'mine'"):
+            prepare(_write(tmp_path, text))
+        jobs = make_jobs(prepare(_write(tmp_path, text), plugin=tmp_path / "mine.py"))
+        quality = [job for job in jobs if isinstance(job, QualityJob)]
+        assert ("mine", (("depth", 3),), None) in [(job.method, job.params, job.target) for job in quality]
+        check_jobs(quality)
+        for wrong, message in (("depht: 3", "did you mean depth"), ("depth: deep", "parameter depth='deep'")):
+            jobs = make_jobs(prepare(_write(tmp_path, text.replace("depth: 3", wrong))))
+            with pytest.raises(UsageError, match=message):
+                check_jobs(job for job in jobs if isinstance(job, QualityJob))
+
+
+@pytest.mark.parametrize("option", ["model", "data"])
+def test_an_empty_option_is_not_the_default(option):
+    with pytest.raises(UsageError, match=f"--{option} is empty"):
+        prepare("smoke", **{option: ""})
 
 
 def test_unknown_suite():
@@ -139,3 +198,58 @@ def test_training_examples_may_come_from_another_split(tmp_path):
     assert [s.split for s in settings] == ["train", "validation"]
     with pytest.raises(UsageError, match="unknown split of e2e 'news'"):
         run_suite(_write(tmp_path, GOOD.replace("base_steps: 1, ", "base_steps: 1, split: news, ")), tmp_path / "out")
+
+
+LOOPED = """
+model: nano-opt
+targets: []
+training: {base_steps: 1, own_steps: 1, base_learning_rate: 0.001, own_learning_rate: 0.001}
+timing: {batch_sizes: [1]}
+methods: [full, calm, {name: speed, model: nano-looped-opt}]
+tasks: [e2e, cnn_dm]
+"""
+
+
+def _jobs(suite):
+    return [(s.task, s.model, [m.name for m in s.methods]) for s in suite.tasks]
+
+
+def test_a_method_with_a_model_of_its_own_brings_its_baseline(tmp_path):
+    path = _write(tmp_path, LOOPED)
+    assert _jobs(load_suite(path)) == [
+        ("e2e", "nano-opt", ["full", "calm"]),
+        ("cnn_dm", "nano-opt", ["full", "calm"]),
+        ("e2e", "nano-looped-opt", ["full", "speed"]),
+        ("cnn_dm", "nano-looped-opt", ["full", "speed"]),
+    ]
+    jobs = make_jobs(load_suite(path))
+    groups = [{member.spec.model for member in job.members} for job in jobs if isinstance(job, TimingJob)]
+    assert all(len(models) == 1 for models in groups) and len(groups) == 4
+    floors = [job.label for job in jobs if isinstance(job, FloorJob)]
+    assert len(set(floors)) == len(floors)  # two models of one task share them
+
+
+def test_what_is_asked_for_runs_on_one_model(tmp_path):
+    path = _write(tmp_path, LOOPED)
+    assert _jobs(prepare(path, task="e2e", method="full,speed")) == [("e2e", "nano-looped-opt", ["full", "speed"])]
+    assert _jobs(prepare(path, task="e2e", method="speed")) == [("e2e", "nano-looped-opt", ["full", "speed"])]
+    assert _jobs(prepare(path, task="e2e", model="gpt2")) == [("e2e", "gpt2", ["full", "calm"])]
+    looped = prepare(path, task="e2e", model="looped-opt", method="full,speed,calm")
+    assert _jobs(looped) == [("e2e", "looped-opt", ["full", "speed", "calm"])]
+    named = prepare(path, task="e2e", method="full,speed:model=looped-llama")
+    assert _jobs(named) == [("e2e", "looped-llama", ["full", "speed"])]
+
+
+def test_a_pipeline_on_a_model_without_cycles_is_refused_before_anything_runs(tmp_path):
+    suite = prepare(_write(tmp_path, LOOPED), task="e2e", method="speed", model="nano-opt", data="stand-in")
+    jobs = [job for job in make_jobs(suite) if isinstance(job, QualityJob)]
+    with pytest.raises(UsageError, match="model 'nano-opt' is not looped; give it a model of its own: speed:model="):
+        check_jobs(jobs)
+    with pytest.raises(UsageError, match="its model is a model's name, not 3"):
+        load_suite(_write(tmp_path, LOOPED.replace("model: nano-looped-opt", "model: 3")))
+
+
+def test_every_entry_of_a_task_is_taken():
+    suite = prepare("speed-tiny", task="e2e")
+    assert len(suite.tasks) == 5 == len({spec.model for spec in suite.tasks})
+    assert {spec.task for spec in suite.tasks} == {"e2e"}

@@ -175,6 +175,17 @@ def test_translation_of_ones_own(tmp_path):
         load_task("translation:ro-en", data=tmp_path).load("test")
 
 
+def test_every_reference_column_of_a_translation_is_checked(tmp_path):
+    path = tmp_path / "test.jsonl"
+    good = '{"de": "a", "en_ref_A": "x", "en_ref_B": ["y", "z"]}\n'
+    for bad in ("null", "3", "[]"):
+        path.write_text(good + good.replace('["y", "z"]', bad))
+        with pytest.raises(UsageError, match=r"test\.jsonl, row 2: column 'en_ref_B' must be text or a list of texts"):
+            load_task("translation:de-en", data=tmp_path).load("test")
+    path.write_text(good)
+    assert load_task("translation:de-en", data=tmp_path).load("test")[0].references == ("x", "y", "z")
+
+
 def test_one_file_of_translations_has_three_splits(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("de,en\n" + "".join(f"Wort {i},word {i}\n" for i in range(20)), encoding="utf-8")

@@ -75,6 +75,10 @@ def test_csv_with_quotes_line_breaks_and_long_cells(tmp_path):
         ("a.csv", b'mr,ref\na,"b\n', "not valid CSV"),
         ("a.jsonl.gz", gzip.compress(b'{"mr": "a", "ref": "b"}\n' * 99)[:-9], "cannot be read .*; fetch it again"),
         ("a.jsonl.gz", b"not gzip", "cannot be read"),
+        ("a.jsonl", b'{"mr": ' + b"[" * 99_999 + b"]" * 99_999 + b"}", "row 1: not valid JSON"),
+        ("a.jsonl", b'{"mr": "a", "ref": "b", "n": ' + b"9" * 9999 + b"}", "row 1: not valid JSON"),
+        ("a.jsonl", b'{"mr": "a", "ref": ["b", "\\ud83d"]}', "row 1: column 'ref' holds half a surrogate pair"),
+        ("a.csv", b"mr,ref,ref\na,b,c\n", "its header names column 'ref' twice"),
     ],
 )
 def test_bad_files_are_refused_by_name_and_row(tmp_path, name, content, message):

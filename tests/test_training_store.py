@@ -51,6 +51,7 @@ def test_what_is_there_is_not_trained_again(made, monkeypatch):
     assert again == own
 
 
+# T34
 def test_every_part_of_the_recipe_changes_the_key(made):
     checkpoints, _, objective = made
     settings = [

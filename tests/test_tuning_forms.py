@@ -18,7 +18,6 @@ SUITE = """
 data: stand-in
 model: nano-opt
 tasks: [e2e]
-targets: [2]
 limit: 8
 training: {base_steps: 3, own_steps: 2, batch_size: 4, base_learning_rate: 1.0e-3, own_learning_rate: 1.0e-3,
   vocab_size: 400}
@@ -39,10 +38,13 @@ def folder(tmp_path_factory):
         yield folder
 
 
-def run(out: Path, methods: str = METHODS, decoding: str = "", **settings: str) -> dict[tuple, dict]:
+def run(
+    out: Path, methods: str = METHODS, decoding: str = "", targets: str = "[2]", **settings: str
+) -> dict[tuple, dict]:
     """Run a suite; {(method, variant, checkpoint): run.json with its records}, floors left out."""
     out.mkdir()
-    lines = [f"methods: {methods}", f"decoding: {{{DECODING}{decoding}}}", *(f"{k}: {v}" for k, v in settings.items())]
+    lines = [f"methods: {methods}", f"decoding: {{{DECODING}{decoding}}}", f"targets: {targets}"]
+    lines += [f"{key}: {value}" for key, value in settings.items()]
     (out / "ours.yaml").write_text(SUITE + "\n".join(lines) + "\n")
     root = run_suite(str(out / "ours.yaml"), out / "results")
     found = {}

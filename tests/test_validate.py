@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from helpers.registries import forgotten_afterwards
 
-from harness import LayerSchedule, validate_method
-from harness.backbone.tiny import TINY_KINDS
+from harness import LayerSchedule, load_method, validate_method
+from harness.backbone.tiny import LOOPED_KINDS, TINY_KINDS
 from harness.errors import UsageError
 from harness.registry import METHODS, load_plugin
 
@@ -44,6 +44,10 @@ CAUGHT = {
     "wrong_for_target": "ZeroDivisionError",
     "wrong_policy": "unknown kv_policy",
     "wrong_class": "must be a frozen dataclass",
+    "wrong_guess": "guess must return token ids below 31",
+    "wrong_draft": "draft_layers() returned layer 8, but the model has layers 0 to 7",
+    "wrong_draft_policy": "unknown kv_policy of method 'wrong_draft_policy': 'propagate'; choose from: closed",
+    "wrong_draft_memory": "it changes itself between runs",
 }
 
 EVERY_OTHER = '''
@@ -94,6 +98,16 @@ def test_a_class_that_was_never_registered(tmp_path):
 
     assert "layers(1) must return layer indices" in validate_method(Loose).failures[0]
     assert "must be a frozen dataclass" in validate_method(int).failures[0]
+    assert "must be a frozen dataclass" in validate_method(load_method("full", 4)).failures[0]
+
+    class NoPrompt(Loose):
+        def prompt_layers(self):
+            return None
+
+        def layers(self, step):
+            return [0]
+
+    assert "prompt_layers() must return layer indices, not None" in validate_method(NoPrompt).failures[0]
 
 
 def test_unknown_and_broken_names(tmp_path):
@@ -104,11 +118,21 @@ def test_unknown_and_broken_names(tmp_path):
         assert "ImportError: no module" in validate_method("gone").failures[0]
 
 
-SLOW = [pytest.param(name, marks=pytest.mark.long) for name in ("full", "multi_layer", "random_skip", "oracle_exit")]
+LONG = ("full", "multi_layer", "random_skip", "oracle_exit", "self_speculative")
+SLOW = [pytest.param(name, marks=pytest.mark.long) for name in LONG]
 
 
+# T09
 @pytest.mark.parametrize("name", ["skipdecode", "calm", "unified", *SLOW])
 def test_built_in_methods_pass(name):
     report = validate_method(name)
     assert report.ok, report
     assert len(report.checked) >= len(TINY_KINDS)
+
+
+def test_a_pipeline_is_validated_on_looped_models_and_says_how_it_does_in_low_precision():
+    report = validate_method("speed")
+    assert report.ok, report
+    assert report.checked == [f"tiny-{kind}" for kind in LOOPED_KINDS]
+    assert [note.split(":")[0].strip() for note in report.notes] == ["float32", "bfloat16"]
+    assert "outputs equal" in str(report).splitlines()[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -58,8 +59,17 @@ class Backbone:
         from .classifier import read_exit_classifier
         from .loading import load_model
 
-        model, tokenizer, label = load_model(name, dtype)
-        return cls(model.to(device).eval(), tokenizer, label, read_exit_classifier(name))
+        if not isinstance(name, (str, Path)):
+            raise UsageError(
+                f"a model is named by a text or a path, not {name!r}; a model itself goes into Backbone(…)"
+            )
+        model, tokenizer, label = load_model(str(name), dtype)
+        try:
+            model = model.to(device).eval()
+        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            raise UsageError(f"this machine has no device {device!r}: {why}") from error
+        return cls(model, tokenizer, label, read_exit_classifier(str(name)))
 
     # -- parts ------------------------------------------------------------------------------------------------------
 

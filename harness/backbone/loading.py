@@ -40,19 +40,35 @@ def _from_pretrained(name: str, dtype: str, local: bool, **options):
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # ours say more
+    options |= {"local_files_only": local}
     try:
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=DTYPES[dtype], local_files_only=local, **options)
-    except (OSError, ValueError, KeyError) as error:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            name, dtype=DTYPES[dtype], output_loading_info=True, **options
+        )
+    except Exception as error:  # damaged files raise whatever their reader does
         raise UsageError(f"model {name!r} cannot be loaded: {_first_line(error)}") from error
+    _check_complete(name, found)
     if num_cycles(model.config) is not None:
         tie_cycles(model)
-    if Path(name).is_dir() and not options and not _holds_tokenizer(Path(name)):
+    if Path(name).is_dir() and "gguf_file" not in options and not _holds_tokenizer(Path(name)):
         return model, None  # weights alone still serve token ids; AutoTokenizer would make up an empty tokenizer
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name, local_files_only=local, **options)
-    except (OSError, ValueError, KeyError):
-        tokenizer = None
+        tokenizer = AutoTokenizer.from_pretrained(name, **options)
+    except Exception as error:
+        if Path(name).is_dir():
+            raise UsageError(f"the tokenizer in {name} cannot be read: {_first_line(error)}") from error
+        tokenizer = None  # a hub model without one
     return model, tokenizer
+
+
+def _check_complete(name: str, found: dict) -> None:
+    """Raise UsageError where transformers would go on with random weights."""
+    missing = sorted(map(str, [*found.get("missing_keys", ()), *found.get("mismatched_keys", ())]))
+    if missing:
+        raise UsageError(
+            f"model {name!r} is not complete: its files lack {len(missing)} of the weights that its config asks for, "
+            f"such as {missing[0]}"
+        )
 
 
 def _holds_tokenizer(folder: Path) -> bool:

@@ -26,7 +26,11 @@ def layer_calls(backbone: Backbone) -> Iterator[list[list[int]]]:
 
 def snapshot(backbone: Backbone) -> dict[str, object]:
     """Everything about a model that decoding could leave changed."""
-    state = {f"attribute {n}.{key}": value for n, m in backbone.model.named_modules() for key, value in vars(m).items()}
+    state = {
+        f"attribute {name}.{key}": dict(value) if isinstance(value, dict) else value  # hooks are put into the same dict
+        for name, module in backbone.model.named_modules()
+        for key, value in vars(module).items()
+    }
     state |= {f"weight {n}": tensor.clone() for n, tensor in backbone.model.state_dict().items()}
     return state | {"the config": backbone.config.to_dict()}
 
@@ -42,4 +46,6 @@ def _same(a: object, b: object) -> bool:
         return True
     if isinstance(a, torch.Tensor):
         return isinstance(b, torch.Tensor) and torch.equal(a, b)
-    return isinstance(a, dict) and a == b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    return isinstance(a, (int, float, str, list, tuple)) and type(a) is type(b) and a == b

@@ -12,6 +12,7 @@ from ..jobs.preflight import check_jobs
 from ..registry import METHODS, TASKS, Registry, load_plugin
 from ..results import Store
 from ..suite import Suite, TrainingSpec, suite_names
+from ..task import examples_of
 
 
 def listing(plugins: Iterable[Path] = ()) -> str:
@@ -72,7 +73,7 @@ def _size(job: Job) -> str:
     if isinstance(job, TimingJob):
         return f"{len(job.members)} methods, up to {job.members[0].spec.timing.seconds:g} s"
     task = task_of(job.spec.task, job.data)
-    count = len(task.load(job.spec.split)[: job.spec.limit])
+    count = len(examples_of(task, job.spec.split)[: job.spec.limit])
     tokens = job.spec.decoding.max_new_tokens or task.max_output_tokens
     return f"{count:,} {task.source} examples, up to {count * tokens:,} tokens"
 

@@ -23,11 +23,11 @@ from ..tuning.artefact import Artefact
 
 
 def prepared_suite(task: str, suite: str, **overrides: Any) -> Suite:
-    """A suite narrowed to one task; overrides as for `run`, empty ones count as none."""
+    """A suite narrowed to one task on one model, the task's first; overrides as for `run`, empty ones count as none."""
     narrowed = prepare(suite, task=task, **{key: value or None for key, value in overrides.items()})
-    if len(narrowed.tasks) != 1:
+    if len({spec.task for spec in narrowed.tasks}) != 1:
         raise UsageError(f"give one task, not {task!r}")
-    return narrowed
+    return narrowed.model_copy(update={"tasks": narrowed.tasks[:1]})
 
 
 def prepared(method: str, task: str, suite: str, **overrides: Any) -> tuple[str | None, TaskSpec]:

@@ -47,7 +47,7 @@ def greedy_agreement(
     """Decode prompts [batch, tokens] with a method and with the whole model, and compare the tokens."""
     full = load_method("full", backbone.num_layers)
     ours, theirs = (decode(backbone, m, input_ids, attention_mask, max_new_tokens) for m in (method, full))
-    prompts = left_padded(input_ids, attention_mask, backbone.pad_id)
+    prompts = left_padded(backbone, input_ids, attention_mask)
     parts = []
     for row, length in enumerate(theirs.lengths.tolist()):
         true = theirs.tokens[row, :length]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -42,8 +43,8 @@ def decode(
 
     Raises UsageError for input that does not fit the model or method, MissingKV if a closed method opens a hole.
     """
-    _check_fit(backbone, method, max_new_tokens)
-    prompts = left_padded(input_ids.to(backbone.device), attention_mask, backbone.pad_id)
+    max_new_tokens = _check_fit(backbone, method, max_new_tokens)
+    prompts = left_padded(backbone, input_ids, attention_mask)
     _check_positions(backbone, prompts, max_new_tokens)
     sampling = Sampling(temperature, top_p, seed)
     with torch.inference_mode(), _evaluation_mode(backbone.model):
@@ -139,7 +140,10 @@ def _fill_gaps(finished: list[bool]) -> list[int]:
     return [movers.pop() if finished[place] else place for place in range(size)]
 
 
-def _check_fit(backbone: Backbone, method: Method, max_new_tokens: int) -> None:
+def _check_fit(backbone: Backbone, method: Method, max_new_tokens: int) -> int:
+    """The number of new tokens as an int, or UsageError."""
+    if not isinstance(backbone, Backbone):
+        raise UsageError(f"decode takes a Backbone, not {type(backbone).__name__}; make one with Backbone(model)")
     if not isinstance(method, (LayerSchedule, EarlyExit, Speculative)):
         raise UsageError(f"decode takes a LayerSchedule, EarlyExit or Speculative method, not {method!r}")
     check_kv_policy(method)
@@ -148,8 +152,10 @@ def _check_fit(backbone: Backbone, method: Method, max_new_tokens: int) -> None:
             f"method {method.name!r} was made for {method.num_layers} layers, but model {backbone.name!r} has "
             f"{backbone.num_layers}"
         )
-    if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
+    whole = isinstance(max_new_tokens, numbers.Integral) and not isinstance(max_new_tokens, bool)
+    if not whole or max_new_tokens < 1:
         raise UsageError(f"max_new_tokens must be a positive whole number, not {max_new_tokens!r}")
+    return int(max_new_tokens)
 
 
 def _check_positions(backbone: Backbone, prompts: PromptBatch, max_new_tokens: int) -> None:

@@ -30,7 +30,7 @@ def oracle_decode(
     backbone: Backbone, method: Method, prompt: list[int], max_new_tokens: int = 64, force_length: bool = False
 ) -> OracleOutput:
     """Greedy decoding of one prompt (token ids), recomputing everything at every step."""
-    columns = [set(method.prompt_layers()) for _ in prompt]  # the layers of every position so far
+    columns = [set(map(int, method.prompt_layers())) for _ in prompt]  # the layers of every position so far
     logits = [backbone.head(_whole_sequence(backbone, prompt, columns)[-1])]
     tokens, needed = [int(logits[0].argmax())], []
     for step in range(1, max_new_tokens):
@@ -50,7 +50,7 @@ def oracle_decode(
 
 
 def _planned(backbone, ids: list[int], columns: list[set], layers: Iterable[int]) -> tuple[int, Tensor]:
-    columns.append(set(layers))
+    columns.append(set(map(int, layers)))
     return len(columns[-1]), backbone.head(_whole_sequence(backbone, ids, columns)[-1])
 
 

@@ -5,6 +5,8 @@ A row's draws come from its own seed, so they depend neither on its batch mates 
 
 from __future__ import annotations
 
+import numbers
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,9 +25,9 @@ class Sampling:
     seed: int | Sequence[int] = 0  # one, or one a row
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.temperature, (int, float)) and 0 <= self.temperature < float("inf")):
+        if not (isinstance(self.temperature, numbers.Real) and 0 <= self.temperature < float("inf")):
             raise UsageError(f"temperature must be 0 (greedy) or positive, not {self.temperature!r}")
-        if not (isinstance(self.top_p, (int, float)) and 0 < self.top_p <= 1):
+        if not (isinstance(self.top_p, numbers.Real) and 0 < self.top_p <= 1):
             raise UsageError(f"top_p must lie in (0, 1], not {self.top_p!r}")
 
     @property
@@ -37,11 +39,20 @@ class Sampling:
         """Uniform numbers [rows, steps] in float64, or None for greedy decoding."""
         if self.temperature == 0:
             return None
-        seeds = [self.seed + row for row in range(rows)] if isinstance(self.seed, int) else list(self.seed)
+        generators = [torch.Generator().manual_seed(seed) for seed in self._seeds(rows)]
+        return torch.stack([torch.rand(steps, generator=g, dtype=torch.float64) for g in generators])
+
+    def _seeds(self, rows: int) -> list[int]:
+        one = isinstance(self.seed, numbers.Integral)
+        try:
+            seeds = [operator.index(s) for s in ([self.seed + row for row in range(rows)] if one else self.seed)]
+        except TypeError:
+            raise UsageError(f"a seed is a whole number, or one a row, not {self.seed!r}") from None
         if len(seeds) != rows:
             raise UsageError(f"{len(seeds)} seeds for {rows} rows; give one seed, or one a row")
-        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        return torch.stack([torch.rand(steps, generator=g, dtype=torch.float64) for g in generators])
+        if any(not 0 <= seed < 2**63 for seed in seeds):
+            raise UsageError(f"seeds lie between 0 and 2^63 - 1, not {self.seed!r}")
+        return seeds
 
     def pick(self, logits: Tensor, draws: Tensor | None) -> Tensor:
         """Token ids [rows] from logits [rows, vocabulary]; `draws` [rows] are this step's uniform numbers."""

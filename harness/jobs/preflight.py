@@ -10,6 +10,9 @@ from ..backbone.names import check_model_name, model_path
 from ..errors import SkipbenchError, UsageError
 from ..method import Lengths, check_parameters, check_target, load_method
 from ..registry import METHODS
+from ..scoring.names import check_metrics
+from ..scoring.words import base_language
+from ..task import Task, examples_of
 from .identity import artefact_parameters, task_of
 from .planning import QualityJob
 
@@ -25,10 +28,17 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
             check_model_name(job.checkpoint)
         check_parameters(METHODS.load(job.method), dict(job.params))
         _check_looped(job)
-        task_of(job.spec.task, job.data).load(job.spec.split)
+        _check_task(task_of(job.spec.task, job.data), job.spec.split)
         depth = known_depth(job.spec.model)
         if depth is not None:
             _check_method(job, depth)
+
+
+def _check_task(task: Task, split: str) -> None:
+    """What would show only after decoding is asked first."""
+    examples_of(task, split)
+    check_metrics(task.metrics)
+    base_language(task.language)
 
 
 def known_depth(model: str) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..results.reading import check_folder
 from . import comparisons
 from .claim_list import CLAIMS, Claim
 from .judging import UNJUDGED, Evidence, Verdict, verdicts
@@ -36,7 +37,7 @@ class Judgement:
 
 def judge_claims(root: str | Path, claims: Sequence[Claim] = CLAIMS) -> list[Judgement]:
     """Every claim that the folder's runs touch, judged with Holm's correction over all that could be tested."""
-    return judge_panels(panels(load_points(Path(root))), claims)
+    return judge_panels(panels(load_points(check_folder(root, ("runs", "timing")))), claims)
 
 
 def judge_panels(groups: Sequence[Panel], claims: Sequence[Claim] = CLAIMS) -> list[Judgement]:

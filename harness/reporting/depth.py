@@ -33,7 +33,7 @@ def _families(groups: Sequence[Panel]) -> list[list[Panel]]:
 
 def _picture(panels: Sequence[Panel], folder: Path) -> list[Path]:
     sizes = sorted({t.batch_size for p in panels for point in p.methods for t in point.timings})
-    fig, axes = figure(1, 1 + len(sizes), width=3.0, height=2.9)
+    fig, axes = figure(1, 1 + len(sizes), width=3.0, height=2.9, gap=0.65)
     name = panels[0].main_metric
     for method, label in ((REFERENCE, "sequential"), (PIPELINED, "pipelined (speed)")):
         style = {"color": INK, "marker": "*", "linestyle": ":"} if method == REFERENCE else look(method, [method])
@@ -53,7 +53,8 @@ def _picture(panels: Sequence[Panel], folder: Path) -> list[Path]:
         axis.set_ylabel(metric("decode_ms_per_token").title)
         axis.set_ylim(bottom=0)
     axes_legend(fig, axes)
-    heading(fig, panels[0], "Depth at fixed weights: quality and latency")
+    cycles = panels[-1].config["model"]["num_cycles"]
+    heading(fig, panels[0], f"Quality and latency by depth: the weights of this model, run up to {cycles} times")
     return save(fig, folder, f"depth_{slug(panels[0].slug)}")
 
 

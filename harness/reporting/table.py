@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -62,7 +63,7 @@ class Table:
         """A table environment that shrinks to the line; needs the packages booktabs and graphicx."""
         spec = "".join("r" if c.name else "l" for c in self.columns)
         body = [" & ".join(_tex_cell(cell) for cell in row) + r" \\" for row in self.rows]
-        head = " & ".join(tex(c.heading) for c in self.columns) + r" \\"
+        head = " & ".join(_tex_stack(textwrap.wrap(c.heading, 10), c) for c in self.columns) + r" \\"
         note = [r"\par\smallskip\footnotesize " + tex(self.footnote)] if self.footnote else []
         fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
         return "\n".join(
@@ -130,8 +131,16 @@ def tex(text: str) -> str:
 
 
 def _tex_cell(cell: Cell) -> str:
-    text = tex(cell.shown)
-    return rf"\textbf{{{text}}}" if cell.best else text
+    """The number, bold if it is the best, and its interval under it in small print: wide tables must stay legible."""
+    number, _, interval = cell.shown.partition(" ") if cell.value else (cell.shown, "", "")
+    text = rf"\textbf{{{tex(number)}}}" if cell.best else tex(number)
+    return rf"\shortstack[r]{{{text}\\{{\tiny {tex(interval)}}}}}" if interval else text
+
+
+def _tex_stack(lines: Sequence[str], column: Column) -> str:
+    """Short lines one above the other: long headings are what makes a table wide."""
+    text = r"\\".join(map(tex, lines))
+    return rf"\shortstack[{'r' if column.name else 'l'}]{{{text}}}" if len(lines) > 1 else text
 
 
 def _csv_heads(column: Column) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import SkipbenchError, UsageError
 from .files import read_json
 from .records import read_lines
 
@@ -37,12 +37,23 @@ def _just_begun(folder: Path) -> bool:
 
 def _load_run(folder: Path) -> RunFiles:
     scores = folder / "scores.json"
-    return RunFiles(folder, read_json(folder / "run.json"), read_json(scores) if scores.exists() else None)
+    config = _with(folder / "run.json", "run_id", "task", "method")
+    return RunFiles(folder, config, _with(scores, "values") if scores.exists() else None)
 
 
 def load_timings(root: Path) -> list[dict]:
     """Every timing group, by group id. Raises SkipbenchError naming an unreadable file."""
-    return [read_json(path) for path in sorted((root / "timing").glob("*.json"))]
+    paths = sorted((root / "timing").glob("*.json"))
+    return [_with(path, "task", "source", "model", "methods") for path in paths]
+
+
+def _with(path: Path, *names: str) -> dict:
+    """A document that has these fields; SkipbenchError naming the file and the first one that is missing."""
+    document = read_json(path)
+    missing = next((name for name in names if not isinstance(document, dict) or name not in document), None)
+    if missing:
+        raise SkipbenchError(f"{path} is not what skipbench writes: it has no {missing!r}; move it out of the folder")
+    return document
 
 
 def load_failures(root: Path) -> dict[str, dict]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..errors import SkipbenchError
 from .encoding import plain
 from .files import replace_if_changed
 from .reading import check_folder, load_runs, load_timings
@@ -40,6 +41,8 @@ def read_results(root: str | Path) -> pd.DataFrame:
     from_files = (root / "runs").exists() or (root / "timing").exists()
     text = results_csv(root) if from_files else (root / "results.csv").read_text(encoding="utf-8")
     frame = pd.read_csv(io.StringIO(text, newline=""), dtype="string", keep_default_na=False, na_filter=False)
+    if list(frame.columns) != list(COLUMNS):
+        raise SkipbenchError(f"{root / 'results.csv'} is not what skipbench writes: its columns are others")
     for name in (*INTEGERS, *FLOATS):
         numbers = pd.to_numeric(frame[name].mask(frame[name] == ""))
         frame[name] = numbers.astype("Int64" if name in INTEGERS else "float64")

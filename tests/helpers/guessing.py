@@ -44,7 +44,7 @@ def guesser(backbone, prompts, new_tokens: int, skill: float, pipelined: bool = 
 @contextmanager
 def begun(backbone, method: Speculative, prompts, new_tokens: int) -> Iterator[Speculator]:
     """A speculative run after its prefill, to be advanced by hand; no EOS ends a row."""
-    batch = left_padded(*prompts, backbone.pad_id)
+    batch = left_padded(backbone, *prompts)
     speculator = make_speculator(backbone, method, batch.lengths, Limits(new_tokens, frozenset()))
     with torch.inference_mode(), gates(backbone, speculator.visit):
         first = prefill(backbone, speculator, batch).argmax(-1).tolist()
@@ -56,5 +56,5 @@ def keys_and_values(backbone, ids: list[int]) -> list[tuple[torch.Tensor, torch.
     """Of each layer, [heads, tokens, head width] each, from one pass over a sequence at full depth."""
     stepper = make_stepper(backbone, load_method("full", backbone.num_layers), [len(ids)], 1)
     with torch.inference_mode(), gates(backbone, stepper.visit):
-        prefill(backbone, stepper, left_padded(torch.tensor([ids]), None, backbone.pad_id))
+        prefill(backbone, stepper, left_padded(backbone, torch.tensor([ids]), None))
     return [(k[0], v[0]) for k, v in zip(stepper.cache.keys, stepper.cache.values, strict=True)]

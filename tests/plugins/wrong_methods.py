@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from harness import EarlyExit, LayerSchedule, register_method
+from harness import EarlyExit, LayerSchedule, Speculative, register_method
 
 _calls = itertools.count()
 
@@ -291,3 +291,50 @@ class NoDataclass:
 
     def layers(self, step):
         return [0]
+
+
+@register_method("wrong_guess")
+@dataclass(frozen=True)
+class Guess(Speculative):
+    """Guesses a token that the vocabulary does not have."""
+
+    def draft_layers(self):
+        return [0]
+
+    def guess(self, logits, rows, places):
+        return logits.argmax(-1) + logits.shape[1]
+
+
+@register_method("wrong_draft")
+@dataclass(frozen=True)
+class Draft(Speculative):
+    """Drafts with a layer that is not there."""
+
+    def draft_layers(self):
+        return [0, self.num_layers]
+
+
+@register_method("wrong_draft_policy")
+@dataclass(frozen=True)
+class DraftPolicy(Speculative):
+    """Lossless, yet with keys and values that are not the layers' own."""
+
+    kv_policy = "propagate"
+
+    def draft_layers(self):
+        return [0]
+
+
+@register_method("wrong_draft_memory")
+@dataclass(frozen=True)
+class DraftMemory(Speculative):
+    """Guesses worse from call to call: the output stays, what ran does not."""
+
+    calls: list = field(default_factory=list)
+
+    def draft_layers(self):
+        return [0]
+
+    def guess(self, logits, rows, places):
+        self.calls.append(len(rows))
+        return logits.argmax(-1) if len(self.calls) < 4 else logits.argmin(-1)
