@@ -151,7 +151,7 @@ def test_bench_measures_every_figure(monkeypatch):
     monkeypatch.setattr(bench, "NEW_TOKENS", {"nano-opt": 4})
     monkeypatch.setattr(bench, "TARGETS", (2,))
     monkeypatch.setattr(bench, "CACHED", 4)
-    monkeypatch.setattr(bench, "ROUNDS", 2)
+    monkeypatch.setattr(bench, "ROUNDS", {"nano-opt": 2})
     monkeypatch.setattr(bench, "TRAIN_ROUNDS", 2)
     monkeypatch.setattr(bench, "TRAIN_STEPS", 1)
     monkeypatch.setattr(bench, "SECONDS", {"nano-opt": 0})

@@ -143,7 +143,7 @@ class ExitStepper(Stepper):
         self.step = step
         self._left = torch.zeros(rows, dtype=torch.bool, device=self.backbone.device)
         self._needed = torch.full((rows,), self.backbone.num_layers, device=self.backbone.device)
-        self._all_left = False
+        self._some_left = self._all_left = False
         self._states: list[tuple[Tensor, Tensor]] = []  # before and after each layer, kept under `oracle`
 
     @property
@@ -159,7 +159,8 @@ class ExitStepper(Stepper):
         if self._true_states:
             self._states.append((hidden, out))
             return self._exit_in_hindsight() if last else out
-        out = torch.where(self._left[:, None, None], hidden, out)
+        if self._some_left:
+            out = torch.where(self._left[:, None, None], hidden, out)
         if not last:
             self._ask(index, out, hidden)
         return out
@@ -188,6 +189,7 @@ class ExitStepper(Stepper):
         leaving = leaving & ~self._left
         self._needed = self._needed.masked_fill(leaving, index + 1)
         self._left = self._left | leaving
+        self._some_left = True
         self._all_left = bool(self._left.all())
 
 

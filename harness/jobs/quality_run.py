@@ -105,10 +105,15 @@ class QualityRun:
         return checkpoints.base(self.setting) if kind == "base" else None
 
     @cached_property
+    def path(self) -> str:
+        """Where the weights are loaded from: a folder or a model's name."""
+        given = self.job.checkpoint
+        return self.checkpoint.path if self.checkpoint else self.setting.model if given == "base" else given
+
+    @cached_property
     def backbone(self) -> Backbone:
         """The model, with an exit classifier if the method's recipe asks for one."""
-        options, given = self.job.spec.decoding, self.job.checkpoint
-        path = self.checkpoint.path if self.checkpoint else self.setting.model if given == "base" else given
+        options, path = self.job.spec.decoding, self.path
         backbone = self.bench.load(path, self.job.spec.model, options.dtype, options.device)
         if self.recipe.get("classifier") and backbone.exit_classifier is None:
             trained = self.bench.checkpoints.exit_classifier(self.setting, path, self.weights)

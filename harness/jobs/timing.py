@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ..errors import UsageError
-from ..measuring import Entry, measure_group
+from ..measuring import measure_group
 from ..method import Method, restore_method
 from ..results.files import read_json
 from .identity import group_id, run_id
 from .planning import QualityJob, TimingJob
-from .quality import encode_split, padded
+from .quality import Item, encode_split, padded
 from .quality_run import QualityRun, model_facts
+from .sharing import fit_together, timed_entry
 from .workbench import Workbench
 
 BASELINE = "full"  # the method every ratio is formed against
@@ -23,12 +24,16 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
     if not any(run.job.method == BASELINE for run, *_ in members):
         raise UsageError(f"timing needs a finished run of {BASELINE!r} to compare with")
     members.sort(key=lambda member: member[0].job.method != BASELINE)  # the baseline comes first
-    entries = [Entry(run.id, run.backbone, method) for run, _, method in members]
     spec, first = job.members[0].spec, members[0][0]
+    items = _timing_items(first, job.batch_size)
+    shared = None if fit_together([run for run, *_ in members]) else first
+    if shared is not None:
+        bench.say(f"{job.label}: the checkpoints do not fit in memory together; timed on those of {BASELINE}")
+    entries = [timed_entry(run, method, shared, items) for run, _, method in members]
     bench.say(f"{job.label}: {len(entries)} methods side by side, up to {spec.timing.seconds:g} s")
     measured = measure_group(
         entries,
-        _timing_prompts(first, job.batch_size),
+        padded(items, first.backbone.pad_id),
         spec.timing.new_tokens,
         repeats=spec.timing.repeats,
         seconds=spec.timing.seconds,
@@ -47,6 +52,7 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
         "model": model_facts(first.backbone, spec.model, first.weights),
         "decoding": "greedy",
         "seed": first.job.seed,
+        "shared_weights": shared is not None,
         "missing": missing,
     }
     bench.store.write_timing(group_id(job), document)
@@ -59,11 +65,10 @@ def _recorded(job: QualityJob, bench: Workbench) -> tuple[QualityRun, dict, Meth
     return run, facts, restore_method(job.method, run.num_layers, facts["params"])
 
 
-def _timing_prompts(run: QualityRun, batch_size: int):
-    """Test prompts of the middle lengths; short test sets are repeated to fill the batch."""
+def _timing_items(run: QualityRun, batch_size: int) -> list[Item]:
+    """Test examples with prompts of the middle lengths; short test sets are repeated to fill the batch."""
     items = encode_split(
         run.task, run.job.spec.split, run.job.spec.limit, run.backbone.require_tokenizer(), run.max_prompt_tokens
     )
     middle = max(0, (len(items) - batch_size) // 2)
-    chosen = [items[(middle + i) % len(items)] for i in range(batch_size)]
-    return padded(chosen, run.backbone.pad_id)
+    return [items[(middle + i) % len(items)] for i in range(batch_size)]

@@ -26,8 +26,8 @@ NEW_TOKENS = {TINY: 96, SMALL: 32}
 TARGETS = (2, 4)
 PROMPT, CACHED = 32, 256  # tokens of every prompt; new tokens with and without a cache
 TRAIN_STEPS, TRAIN_ROUNDS = 12, 3
-ROUNDS = 7  # of a comparison with an opponent
-SECONDS = {TINY: 30.0, SMALL: 100.0}  # of a timing group, at most
+ROUNDS = {TINY: 7, SMALL: 5}  # of a comparison with an opponent
+SECONDS = {TINY: 30.0, SMALL: 90.0}  # of a timing group, at most
 BATCHES, BATCH_TOKENS, BATCH_ROUNDS = (1, 2, 4, 8, 16, 32), 48, 3
 
 
@@ -84,7 +84,6 @@ def _rows(clock: DeviceClock) -> Iterator[Row]:
     yield from _by_batch(TINY, tiny, clock)
     yield _cache(tiny, clock)
     yield from _toys(tiny, clock)
-    yield from _training(clock)
     try:
         small = Backbone.load(SMALL)
     except UsageError as error:
@@ -92,6 +91,7 @@ def _rows(clock: DeviceClock) -> Iterator[Row]:
     else:
         yield from _engine(SMALL, small, clock)
         yield from _small_skipping(small, clock)
+    yield from _training(clock)
     yield Row("import harness (s)", _import_seconds(), high=0.2)
 
 
@@ -103,12 +103,12 @@ def _engine(name: str, backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
     full = load_method("full", backbone.num_layers)
     for batch, wanted in GENERATE[name].items():
         prompts = random_prompts(backbone, batch, PROMPT)
-        found = against_generate(backbone, full, prompts, NEW_TOKENS[name], ROUNDS, clock)
+        found = against_generate(backbone, full, prompts, NEW_TOKENS[name], ROUNDS[name], clock)
         equal = "" if found["tokens_equal"] == 1 else f"only {found['tokens_equal']:.1%} of the tokens are equal"
         note = equal or f"[{found['low']:.3f}, {found['high']:.3f}], tokens equal"
         yield Row(f"{name}: decode over generate, batch {batch}", found["value"], low=wanted, note=note)
     for batch in (1, 8):
-        found = over_matrix_products(backbone, full, random_prompts(backbone, batch, PROMPT), ROUNDS, clock)
+        found = over_matrix_products(backbone, full, random_prompts(backbone, batch, PROMPT), ROUNDS[name], clock)
         note, high = f"[{found['low']:.3f}, {found['high']:.3f}]", 1.2 if name == SMALL else None
         yield Row(f"{name}: decode step over its bare matrix products, batch {batch}", found["value"], None, high, note)
 

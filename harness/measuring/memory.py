@@ -1,4 +1,4 @@
-"""Peak memory of one call, from a fresh start: what earlier calls left or reached does not count."""
+"""Peak memory of one call, from a fresh start (what earlier calls left or reached does not count), and what is left."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_SYSTEM = Path("/proc/meminfo")
 _RESET_PEAK = "5"  # proc(5): resets the peak resident set size
 
 
@@ -27,6 +28,16 @@ def peak_memory(call: Callable[[], object], device: torch.device) -> int | None:
     before = _status("VmRSS")
     call()
     return max(0, _status("VmHWM") - before)
+
+
+def available_memory(device: torch.device) -> int | None:
+    """Bytes that can still be had on a device; None where the system does not tell."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type != "cpu" or not _SYSTEM.exists():
+        return None
+    line = next((line for line in _SYSTEM.read_text().splitlines() if line.startswith("MemAvailable:")), None)
+    return None if line is None else int(line.split()[1]) * 1024
 
 
 def _cuda_peak(call: Callable[[], object], device: torch.device) -> int:
