@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -214,6 +215,13 @@ def test_batch_memory_and_clock_claims():
     assert verdict("less_kv", "left") == "supported" and verdict("less_kv", "right") == "refuted"
     assert verdict("closer", "left", "right") == "not decided"
     assert verdict("faster", "left", margin=0.3) == "supported"
+
+
+def test_an_undecided_clock_needs_more_rounds_not_more_examples():
+    full = timed("full", {1: (1, 1, 1)})
+    left = timed("left", {1: (1.9, 1.5, 2.3), 8: (1.8, 1.4, 2.2)})
+    judgements = judge_panels([panel(FULL, left, full)], (Claim("c", "c", "s", "any_batch", "left", margin=-0.1),))
+    assert re.search(r"about \d+ times as many rounds would decide", claims_table(judgements).markdown())
 
 
 def test_a_clock_that_ran_once_decides_nothing():

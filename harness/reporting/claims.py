@@ -85,7 +85,8 @@ NOTE = (
 def _row(judgement: Judgement) -> list[Cell]:
     config, verdict = judgement.panel.config, judgement.verdict
     model = config["model"]["name"]
-    needed = f"; about {verdict.needed:,} examples would decide" if verdict.needed else ""
+    what = "examples" if judgement.evidence and judgement.evidence.n else "times as many rounds"
+    needed = f"; about {verdict.needed:,} {what} would decide" if verdict.needed else ""
     p_value = MISSING if verdict.p is None else f"{verdict.p:.2g}"
     task, target = task_title(config["task"]), target_title(judgement.target)
     texts = [verdict.verdict, judgement.claim.text, task, target, _shown(judgement), _margin(judgement.evidence),
