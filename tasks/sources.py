@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -32,6 +34,7 @@ from .floors import most_frequent_reference
 
 CHECKOUT_DATA = Path(__file__).resolve().parent.parent / "data"
 STAND_IN = "stand-in"
+STAND_INS = Path(__file__).resolve().parent / "stand_ins"
 MOST_FREQUENT = "most frequent reference"
 SPLITS = ("train", "validation", "test")
 
@@ -73,18 +76,26 @@ class SourcedTask(Task):
 
     def load(self, split: str) -> Sequence[Example]:
         """The examples of a split, in the file's order. Raises UsageError for a bad file, naming file and row."""
-        if split not in self.splits:
-            raise unknown(f"split of {self.label}", split, self.splits)
+        self._check_split(split)
         if split not in self._splits:
             self._splits[split] = self._load(split)
         return self._splits[split]
+
+    def _check_split(self, split: str) -> None:
+        if split not in self.splits:
+            raise unknown(f"split of {self.label}", split, self.splits)
 
     def prompt(self, example: Example) -> str:
         """The text a model continues."""
         return self.prompt_template.format_map(example.fields)
 
     def data_hash(self, split: str) -> str:
-        """SHA-256 that changes whenever the examples of the split may; of the bytes, for local files."""
+        """SHA-256 that changes whenever the examples of the split may: of the bytes of local files, of the generator's
+        code for our own stand-ins, else of the examples.
+        """
+        if self.place == STAND_IN and type(self).__module__.startswith(f"{__package__}."):
+            self._check_split(split)
+            return generator_hash(type(self), f"{self.label} {split}")
         if not isinstance(self.place, Path):
             return hash_examples(self.load(split))
         digest = hashlib.sha256(f"{self.label} {split}".encode())
@@ -142,6 +153,15 @@ class SourcedTask(Task):
     def from_hub(self, rows: Iterable[Row]) -> Iterable[Row]:
         """Rows of the hub's data set with our columns."""
         return rows
+
+
+@cache
+def generator_hash(cls: type, what: str) -> str:
+    """SHA-256 of the code behind a task's seeded stand-ins, and of Python's version, whose draws they use."""
+    digest = hashlib.sha256(f"{what} {sys.version_info[:2]}".encode())
+    for path in [Path(sys.modules[cls.__module__].__file__), *sorted(STAND_INS.glob("*.py"))]:
+        digest.update(file_sha256(path).encode())
+    return digest.hexdigest()
 
 
 def find_local(task: SourcedTask) -> Path | None:

@@ -12,6 +12,7 @@ from harness.errors import UsageError
 from harness.registry import TASKS
 from harness.task import hash_examples
 from tasks import sources
+from tasks.sources import generator_hash
 
 PAIRS = ("de-en", "en-de", "zh-en", "en-zh", "ro-en")
 NAMES = ("e2e", "reddit_tldr", "cnn_dm", *(f"translation:{pair}" for pair in PAIRS))
@@ -91,7 +92,10 @@ def test_stand_ins_are_seeded_and_apart(stand_in, name):
     assert all(len({e.id for e in part}) == len(part) >= 100 for part in parts.values())
     prompts = {split: {task.prompt(e) for e in part} for split, part in parts.items()}
     assert not prompts["train"] & (prompts["validation"] | prompts["test"])
-    code = f"from harness import load_task; print(load_task({name!r}).data_hash('test'))"
+    code = (
+        "from harness import load_task; from harness.task import hash_examples; "
+        f"task = load_task({name!r}); print(hash_examples(task.load('test')), task.data_hash('test'))"
+    )
     other = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -99,7 +103,7 @@ def test_stand_ins_are_seeded_and_apart(stand_in, name):
         check=True,
         env={"PYTHONHASHSEED": "7", "HF_HUB_OFFLINE": "1"},
     )
-    assert other.stdout.strip() == hash_examples(parts["test"]) == task.data_hash("test")
+    assert other.stdout.split() == [hash_examples(parts["test"]), task.data_hash("test")]
 
 
 PINNED = {
@@ -116,7 +120,21 @@ PINNED = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stand_ins_are_the_same_on_every_machine(stand_in, name):
-    assert stand_in(name).data_hash("test")[:12] == PINNED[name]
+    assert hash_examples(stand_in(name).load("test"))[:12] == PINNED[name]
+
+
+def test_a_stand_ins_hash_costs_no_generating_and_follows_the_generator(stand_in, monkeypatch, tmp_path):
+    task = stand_in("cnn_dm")
+    monkeypatch.setattr(type(task), "stand_in", lambda *_: pytest.fail("generated"))
+    before = {split: task.data_hash(split) for split in SPLITS}
+    assert len(set(before.values())) == 3
+    (tmp_path / "cnn_dm.py").write_text("# another generator")
+    monkeypatch.setattr("tasks.sources.STAND_INS", tmp_path)
+    generator_hash.cache_clear()
+    assert task.data_hash("test") != before["test"]
+    generator_hash.cache_clear()
+    with pytest.raises(UsageError, match="unknown split"):
+        task.data_hash("news")
 
 
 @pytest.mark.parametrize(
