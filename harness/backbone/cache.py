@@ -113,7 +113,7 @@ class PlanCache(Cache):
         self._written.add(layer_idx)
         if self.keys_only:
             raise KeysWritten
-        rows = len(key_states)  # the first ones of the cache; the others add nothing in this pass
+        rows = key_states.shape[0]  # the first ones of the cache; the others add nothing in this pass
         return _first(keys, rows).narrow(2, 0, self.end), _first(values, rows).narrow(2, 0, self.end)
 
     def get_seq_length(self, layer_idx: int = 0, *args, **kwargs) -> int:
@@ -189,7 +189,7 @@ class PlanCache(Cache):
             for row, (length, adding) in enumerate(zip(self.lengths, self._adding, strict=True))
             for i in range(adding)
         ]
-        return tuple(torch.tensor(side, device=self.device) for side in zip(*triples, strict=True))
+        return torch.tensor(triples, device=self.device).unbind(1)
 
 
 def _first(buffer: Tensor, rows: int) -> Tensor:

@@ -58,7 +58,7 @@ class Drafting(Speculator):
             self._drafting = True
             hidden = self.run_pass(ids, [int(b in asked) for b in range(len(rounds))])
             logits = self.backbone.head(hidden[asked, -1])
-            guesses = self.guess(logits, [Guess(b, len(self.rows[b].tokens) + place) for b in asked]).tolist()
+            guesses = self.guess(logits, [Guess(b, len(self.rows[b].tokens) + place) for b in asked])
             for b, token in zip(asked, guesses, strict=True):
                 self._take(rounds[b], token)
         return rounds

@@ -114,15 +114,15 @@ class Speculator(Stepper):
             row.passes += 1
         return hidden
 
-    def guess(self, logits: Tensor, asked: Sequence[Guess]) -> Tensor:
-        """The method's guesses [asked], checked; logits [asked, vocabulary]."""
-        rows, places = zip(*((self.rows[a.row].index, a.place) for a in asked), strict=True)
-        device = logits.device
-        ids = self.method.guess(logits, torch.tensor(rows, device=device), torch.tensor(places, device=device))
-        good = isinstance(ids, Tensor) and ids.dtype == torch.long and ids.shape == logits.shape[:1]
-        if not good or not bool(((ids >= 0) & (ids < logits.shape[1])).all()):
-            raise UsageError(
-                f"method {self.method.name!r}: guess must return token ids below {logits.shape[1]}, a long tensor of "
-                f"shape {list(logits.shape[:1])}, not {ids!r}"
-            )
-        return ids
+    def guess(self, logits: Tensor, asked: Sequence[Guess]) -> list[int]:
+        """The method's guesses, checked, one for each asked; logits [asked, vocabulary]."""
+        rows, places = torch.tensor([(self.rows[a.row].index, a.place) for a in asked], device=logits.device).unbind(1)
+        ids = self.method.guess(logits, rows, places)
+        if isinstance(ids, Tensor) and ids.dtype == torch.long and ids.shape == logits.shape[:1]:
+            tokens = ids.tolist()
+            if all(0 <= token < logits.shape[1] for token in tokens):
+                return tokens
+        raise UsageError(
+            f"method {self.method.name!r}: guess must return token ids below {logits.shape[1]}, a long tensor of shape "
+            f"{list(logits.shape[:1])}, not {ids!r}"
+        )

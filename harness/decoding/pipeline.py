@@ -44,7 +44,7 @@ class Pipeline(Speculator):
         logits = self._cycle_step()
         asked = [Guess(b, s[0].place + 1) for b, s in enumerate(self.stages) if self._may_have_child(s[0])]
         leaving = [b for b, s in enumerate(self.stages) if s[-1] is not None]
-        guesses = self.guess(logits[[a.row for a in asked]], asked).tolist() if asked else []
+        guesses = self.guess(logits[[a.row for a in asked]], asked) if asked else []
         for ask, token in zip(asked, guesses, strict=True):
             self.stages[ask.row][0].guess = token
         true = logits[[b - len(self.rows) for b in leaving]].argmax(-1).tolist()  # the last cycle's logits come last
