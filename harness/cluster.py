@@ -62,6 +62,7 @@ def _started():
         import ray
     except ImportError:
         raise UsageError("the executor 'ray' needs Ray: pip install 'skipbench[ray]'") from None
+    # jobs that decode on the CPU may still train on a GPU, so Ray must not hide it from them
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     checkout = str(Path(__file__).resolve().parent.parent)
     passed = {key: value for key, value in os.environ.items() if key.startswith(("SKIPBENCH_", "HF_"))}

@@ -6,14 +6,13 @@ from ..errors import UsageError
 from ..measuring import measure_group
 from ..method import Method, restore_method
 from ..results.files import read_json
+from ..suite_entries import BASELINE
 from .identity import group_id, run_id
 from .planning import QualityJob, TimingJob
 from .quality import Item, encode_split, padded
 from .quality_run import QualityRun, model_facts
 from .sharing import fit_together, timed_entry
 from .workbench import Workbench
-
-BASELINE = "full"  # the method every ratio is formed against
 
 
 def run_timing(job: TimingJob, bench: Workbench) -> None:
