@@ -17,7 +17,8 @@ from harness.measuring import bench, opponents, races
 from harness.measuring.batch_speeds import batch_speeds
 from harness.measuring.opponents import against_generate, alternate, generated, matrix_products, without_cache
 from harness.measuring.toys import ends_half_way, random_model, random_prompts
-from harness.training.batches import Pair, collate
+from harness.training.batches import Pair, batch_plan, collate
+from harness.training.loop import STRANDS
 from harness.training.objectives import plan_loss
 
 
@@ -146,14 +147,15 @@ def test_training_is_raced_against_the_trainer():
 
 def test_bench_measures_every_figure(monkeypatch):
     monkeypatch.setattr(bench, "TINY", "nano-opt")
+    monkeypatch.setattr(bench, "MINI", "nano-opt")
     monkeypatch.setattr(bench, "SMALL", "./no-such-folder")
     monkeypatch.setattr(bench, "GENERATE", {"nano-opt": {1: 1.25}})
     monkeypatch.setattr(bench, "NEW_TOKENS", {"nano-opt": 4})
     monkeypatch.setattr(bench, "TARGETS", (2,))
     monkeypatch.setattr(bench, "CACHED", 4)
-    monkeypatch.setattr(bench, "ROUNDS", {"nano-opt": 2})
+    monkeypatch.setattr(bench, "ROUNDS", 2)
     monkeypatch.setattr(bench, "TRAIN_ROUNDS", 2)
-    monkeypatch.setattr(bench, "TRAIN_STEPS", 1)
+    monkeypatch.setattr(bench, "TRAIN_STEPS", {"nano-opt": 1})
     monkeypatch.setattr(bench, "SECONDS", {"nano-opt": 0})
     monkeypatch.setattr(bench, "BATCHES", (1, 3))
     monkeypatch.setattr(bench, "BATCH_TOKENS", 4)
@@ -162,13 +164,13 @@ def test_bench_measures_every_figure(monkeypatch):
     lines = []
     found = bench.run_bench(lines.append)
     rows = {row["name"]: row for row in json.loads(json.dumps(found, allow_nan=False))["rows"]}
-    assert len(rows) == len(lines) - 1 == 24
+    assert len(rows) == len(lines) - 1 == 25
     assert rows["nano-opt: decode over generate, batch 1"]["low"] == 1.25
     assert "tokens equal" in rows["nano-opt: decode over generate, batch 1"]["note"]
     assert "layers needed 2.00, run 2.00" in rows["nano-opt: unified 2x, speed-up over full at batch 3"]["note"]
     assert "flagged" in rows["toy with half the tokens: speed-up end to end"]["note"]
     assert "no model folder" in rows["./no-such-folder"]["note"] and rows["./no-such-folder"]["ok"] is None
-    assert "no accelerate" in rows["nano-opt: training over transformers.Trainer, tokens/s"]["note"]
+    assert "no accelerate" in rows["nano-opt: training over transformers.Trainer, 8 references a prompt"]["note"]
     assert "threads" in found["environment"]
 
 
@@ -181,8 +183,17 @@ def test_the_trainer_gets_the_same_tokens_as_our_loop():
     with torch.no_grad():
         stock = backbone.model(**theirs).loss
         full = load_method("full", backbone.num_layers)
-        loss = plan_loss(backbone, full.recipe(races.OUTPUTS[1]), ours)
+        loss = plan_loss(backbone, full.recipe(races.PROMPTS[1]), ours)
     assert torch.allclose(stock, loss, rtol=1e-4)
+
+
+@pytest.mark.parametrize("references", [1, 8])
+def test_both_sides_of_the_race_see_every_pair_once(references):
+    backbone = random_model("nano-opt")
+    pairs = races.random_pairs(backbone, races.BATCH * 3, references)
+    assert len(pairs) == races.BATCH * 3 and len({tuple(p.prompt) for p in pairs}) == len(pairs) // references
+    plan = batch_plan(pairs, races.BATCH, steps=3, seed=0, strands=STRANDS)
+    assert sorted(i for batch in plan for i in batch) == list(range(len(pairs)))
 
 
 def test_what_a_schedule_allows_in_training_by_hand():

@@ -20,13 +20,14 @@ from .races import against_full, against_trainer
 from .running import Entry
 from .toys import ExitHalfWay, FiveMillisecondsMore, ends_half_way, random_model, random_prompts
 
-TINY, SMALL = "tiny-opt", "smollm2-135m-instruct-q4_1"
+MINI, TINY, SMALL = "mini-opt", "tiny-opt", "smollm2-135m-instruct-q4_1"
 GENERATE = {TINY: {1: 1.25, 8: 1.15, 32: 1.1}, SMALL: {1: 1.0, 8: 1.05}}  # wanted at each batch size
 NEW_TOKENS = {TINY: 96, SMALL: 32}
 TARGETS = (2, 4)
 PROMPT, CACHED = 32, 256  # tokens of every prompt; new tokens with and without a cache
-TRAIN_STEPS, TRAIN_ROUNDS = 12, 3
-ROUNDS = {TINY: 7, SMALL: 5}  # of a comparison with an opponent
+TRAIN_STEPS, TRAIN_ROUNDS = {MINI: 16, TINY: 4}, 3
+TRAINER = {8: 1.15, 1: None}  # wanted by references a prompt: E2E has eight, most tasks one
+ROUNDS = 7  # of a comparison with an opponent
 SECONDS = {TINY: 30.0, SMALL: 90.0}  # of a timing group, at most
 BATCHES, BATCH_TOKENS, BATCH_ROUNDS = (1, 2, 4, 8, 16, 32), 48, 3
 
@@ -103,12 +104,12 @@ def _engine(name: str, backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
     full = load_method("full", backbone.num_layers)
     for batch, wanted in GENERATE[name].items():
         prompts = random_prompts(backbone, batch, PROMPT)
-        found = against_generate(backbone, full, prompts, NEW_TOKENS[name], ROUNDS[name], clock)
+        found = against_generate(backbone, full, prompts, NEW_TOKENS[name], ROUNDS, clock)
         equal = "" if found["tokens_equal"] == 1 else f"only {found['tokens_equal']:.1%} of the tokens are equal"
         note = equal or f"[{found['low']:.3f}, {found['high']:.3f}], tokens equal"
         yield Row(f"{name}: decode over generate, batch {batch}", found["value"], low=wanted, note=note)
     for batch in (1, 8):
-        found = over_matrix_products(backbone, full, random_prompts(backbone, batch, PROMPT), ROUNDS[name], clock)
+        found = over_matrix_products(backbone, full, random_prompts(backbone, batch, PROMPT), ROUNDS, clock)
         note, high = f"[{found['low']:.3f}, {found['high']:.3f}]", 1.2 if name == SMALL else None
         yield Row(f"{name}: decode step over its bare matrix products, batch {batch}", found["value"], None, high, note)
 
@@ -196,19 +197,20 @@ def _by_batch(name: str, backbone: Backbone, clock: DeviceClock) -> Iterator[Row
 
 
 def _training(clock: DeviceClock) -> Iterator[Row]:
-    """On a model of its own: training changes the weights."""
-    backbone = random_model(TINY)
-    layers = backbone.num_layers
-    full = load_method("full", layers)
-    name = f"{TINY}: training over transformers.Trainer, tokens/s"
-    try:
-        found = against_trainer(backbone, full, TRAIN_STEPS, TRAIN_ROUNDS, clock)
-    except UsageError as error:
-        yield Row(name, None, low=1.15, note=f"not measured: {error}")
-    else:
-        yield Row(name, found["value"], low=1.15, note=f"[{found['low']:.3f}, {found['high']:.3f}]")
-    method = load_method("skipdecode", layers, target=TARGETS[-1], prompt_size=30, max_length=60)
-    found = against_full(backbone, full, method, TRAIN_STEPS, TRAIN_ROUNDS, clock)
+    """On models of its own: training changes the weights."""
+    mini, tiny = random_model(MINI), random_model(TINY)
+    full = load_method("full", mini.num_layers)
+    for references, wanted in TRAINER.items():
+        name = f"{MINI}: training over transformers.Trainer, {references} reference{'s' * (references > 1)} a prompt"
+        try:
+            found = against_trainer(mini, full, TRAIN_STEPS[MINI], TRAIN_ROUNDS, clock, references)
+        except UsageError as error:
+            yield Row(name, None, low=wanted, note=f"not measured: {error}")
+        else:
+            yield Row(name, found["value"], low=wanted, note=f"[{found['low']:.3f}, {found['high']:.3f}]")
+    full = load_method("full", tiny.num_layers)
+    method = load_method("skipdecode", tiny.num_layers, target=TARGETS[-1], prompt_size=30, max_length=60)
+    found = against_full(tiny, full, method, TRAIN_STEPS[TINY], TRAIN_ROUNDS, clock)
     share = (found["value"] - 1) / (found["allowed"] - 1)
     note = f"{found['value']:.2f}x as fast as full, {found['allowed']:.2f}x allowed"
     yield Row(f"{TINY}: skipdecode {TARGETS[-1]}x, gain in training over what it allows", share, low=0.85, note=note)
