@@ -9,7 +9,7 @@ from typing import Any
 from .errors import SkipbenchError, UsageError, unknown
 from .jobs.identity import job_id, task_of
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
-from .jobs.preflight import check_devices, check_jobs
+from .jobs.preflight import check_devices, check_jobs, check_training_data
 from .notation import parse_target
 from .progress import Reporter
 from .results import Store
@@ -96,7 +96,9 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
         if bench is None:  # torch is imported only when there is something to do
             from .runner import attempt, workbench
 
-            check_devices(job for job in jobs.values() if isinstance(job, QualityJob))
+            ahead = [job for job in list(jobs.values())[number - 1 :] if isinstance(job, QualityJob)]
+            check_training_data(ahead)
+            check_devices(ahead)
             bench = workbench(store, reporter)
         reason = attempt(name, job, bench)
         if reason:
@@ -111,7 +113,9 @@ def run_on_ray(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[s
     """Jobs side by side on the machines and GPUs of a Ray cluster."""
     from .cluster import run_on_ray
 
-    return run_on_ray({name: job for name, job in jobs.items() if not is_done(name, job, store)}, store, reporter)
+    pending = {name: job for name, job in jobs.items() if not is_done(name, job, store)}
+    check_training_data(job for job in pending.values() if isinstance(job, QualityJob))
+    return run_on_ray(pending, store, reporter)
 
 
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}

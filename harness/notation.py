@@ -24,7 +24,8 @@ def read_yaml(text: str, where: str) -> Any:
     """YAML read in the safe way; UsageError in one line if it is none or names a key twice."""
     try:
         return yaml.load(text, _NoKeyTwice)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date that is none, nesting too deep
+    except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        # a date that is none, nesting too deep, a tag that does not fit its value
         raise UsageError(f"{where} is no valid YAML: {' '.join(str(error).split())}") from error
 
 

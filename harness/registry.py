@@ -16,7 +16,7 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -116,6 +116,7 @@ class Source:
 
 
 plugin_files: list[Path] = []  # loaded in this process, for those who start others
+_plugin_hashes: dict[str, str] = {}  # by module
 METHODS = Registry("method", "methods", "skipbench.methods")
 TASKS = Registry("task", "tasks", "skipbench.tasks")
 
@@ -138,9 +139,12 @@ def load_plugin(path: str | Path) -> list[str]:
     path = Path(path).resolve()
     if not path.is_file():
         raise UsageError(f"no plug-in file at {path}")
-    module_name = f"skipbench_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    code = path.read_bytes()
+    start = f"skipbench_plugin_{path.stem}_{_sha256(str(path).encode())[:8]}_"
+    module_name = start + _sha256(code)[:16]
     if module_name not in sys.modules:
-        _import_file(path, module_name)
+        _forget([name for name in sys.modules if name.startswith(start)])  # the same file before it was edited
+        _import_file(path, module_name, code)
     registries = (METHODS, TASKS)
     names = [name for r in registries for name, cls in r.classes.items() if cls.__module__ == module_name]
     if not names:
@@ -148,21 +152,30 @@ def load_plugin(path: str | Path) -> list[str]:
     return names
 
 
-def _import_file(path: Path, module_name: str) -> None:
+def _import_file(path: Path, module_name: str, code: bytes) -> None:
+    """Import a file from the bytes that were read, so that what runs is what `source_hash` says."""
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"plug-in {path} is no Python file (its name must end in .py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
+    _plugin_hashes[module_name] = _sha256(code)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(code, path, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
-        del sys.modules[module_name]
-        for registry in (METHODS, TASKS):  # nothing half-registered stays
-            for name in [n for n, cls in registry.classes.items() if cls.__module__ == module_name]:
-                del registry.classes[name]
+        _forget([module_name])  # nothing half-registered stays
         raise UsageError(f"plug-in {path} cannot be loaded: {type(error).__name__}: {error}") from error
-    plugin_files.append(path)
+    if path not in plugin_files:
+        plugin_files.append(path)
+
+
+def _forget(modules: Sequence[str]) -> None:
+    """Take modules of plug-ins and what they registered away."""
+    for registry in (METHODS, TASKS):
+        for name in [n for n, cls in registry.classes.items() if cls.__module__ in modules]:
+            del registry.classes[name]
+    for module in modules:
+        del sys.modules[module]
 
 
 def source_file(cls: type) -> Path:
@@ -171,8 +184,12 @@ def source_file(cls: type) -> Path:
 
 
 def source_hash(cls: type) -> str:
-    """SHA-256 of the bytes of the class's file: part of every run id."""
-    return hashlib.sha256(source_file(cls).read_bytes()).hexdigest()
+    """SHA-256 of the bytes of the class's file, of a plug-in's as they were loaded: part of every run id."""
+    return _plugin_hashes.get(cls.__module__) or _sha256(source_file(cls).read_bytes())
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _top_package(module: str) -> str:

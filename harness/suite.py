@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, ValidationInfo, field_validator
 
 from .errors import UsageError, unknown
 from .notation import check_speedup, read_yaml
@@ -19,10 +19,21 @@ from .registry import METHODS
 from .suite_entries import by_model, overridden
 
 FOLDER = Path(__file__).parent / "suites"
+Seed = Annotated[int, Field(ge=0, lt=2**32)]  # what numpy and torch both take
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _yes_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """YAML reads `yes` and `on` as true, which would pass for 1."""
+        wanted = str(cls.model_fields[info.field_name].annotation)
+        items = value if isinstance(value, list) else [value]
+        if ("int" in wanted or "float" in wanted) and any(isinstance(item, bool) for item in items):
+            raise ValueError(f"a number, not {json.dumps(value)}")
+        return value
 
 
 class TrainingSpec(_Strict):
@@ -72,8 +83,8 @@ class MethodSpec(_Strict):
     name: str
     params: dict[str, Any] = {}
     targets: list[float] | None = None
-    seeds_of: dict[str, list[int]] = {}
-    tuned: str | None = None
+    seeds_of: dict[str, list[Seed]] = {}
+    tuned: str | None = Field(None, min_length=1)
     transfer: bool = False
 
     @field_validator("targets")
@@ -101,11 +112,11 @@ class TaskSpec(_Strict):
     """One task with everything it needs, after the suite's defaults were filled in."""
 
     task: str
-    model: str
+    model: str = Field(min_length=1)
     targets: list[float]
     methods: list[MethodSpec] = Field(min_length=1)
     checkpoints: list[str] = Field(["own"], min_length=1)
-    seeds: list[int] = Field([0], min_length=1)
+    seeds: list[Seed] = Field([0], min_length=1)
     split: str = "test"
     limit: int | None = Field(None, gt=0)
     training: TrainingSpec

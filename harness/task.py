@@ -109,6 +109,12 @@ def examples_of(task: Task, split: str) -> list[Example]:
     twice = [name for name, count in Counter(example.id for example in examples).items() if count > 1]
     if twice:
         raise UsageError(f"{where}: the id {twice[0]!r} belongs to several examples; ids are unique in a split")
+    for example in examples:
+        if not example.references or not all(map(str.strip, example.references)):
+            raise UsageError(
+                f"{where}: example {example.id!r} needs at least one reference, and none that is blank, not "
+                f"{list(example.references)!r:.60}"
+            )
     return examples
 
 

@@ -126,6 +126,11 @@ def _check_row(path: Path, number: int, row: Row, columns: Sequence[str], target
             )
         for name in names:
             _check_cell(f"data file {path}, row {number}: column {name!r}", row[name], listed=column == target)
+    if not texts(row, target):
+        raise UsageError(
+            f"data file {path}, row {number}: {column_names([target])} holds no text, so there is no reference to "
+            "train on or to score against; fill it or leave the row out"
+        )
 
 
 def _check_cell(where: str, value: object, listed: bool) -> None:
@@ -156,9 +161,10 @@ def matching(row: Row, column: str) -> list[str]:
 
 
 def texts(row: Row, column: str) -> tuple[str, ...]:
-    """The references of a row: one text or a list of them, in one column or several."""
+    """The references of a row: one text or a list of them, in one column or several. A blank one is none: it would be
+    the shortest, and take away the brevity penalty."""
     cells = (row[name] for name in matching(row, column))
-    return tuple(text for cell in cells for text in (cell if isinstance(cell, list) else [cell]))
+    return tuple(text for cell in cells for text in (cell if isinstance(cell, list) else [cell]) if text.strip())
 
 
 def column_names(columns: Iterable[str]) -> str:

@@ -14,8 +14,9 @@ from harness.backbone.tiny import tiny_backbone, tiny_prompts
 from harness.decoding import agreement
 from harness.decoding.agreement import Agreement, greedy_agreement
 from harness.jobs.guesses import guess_statistics
+from harness.jobs.quality import _value, layer_statistics
 from harness.measuring import Entry, measure_group
-from harness.measuring.reads import weight_reads
+from harness.measuring.reads import Reads, weight_reads
 from harness.measuring.samples import Trace, kv_bytes_by_step
 
 
@@ -28,6 +29,14 @@ def test_statistics_are_ratios_of_sums():
     found = {name: stats.value for name, stats in guess_statistics(records, reads).items()}
     assert found["acceptance_rate"] == 3 / 6 and found["passes_per_token"] == 12 / 8
     assert found["weight_reads_per_token"] == 12 * (2 * reads.layer + reads.head) / 8
+
+
+def test_outputs_of_one_token_have_no_speed():
+    record = {"layers_needed": [], "layers_run": [], "guesses": 0, "accepted": 0}
+    found = {**layer_statistics([record] * 2, 4), **guess_statistics([record] * 2, Reads(1, 1, 1))}
+    for name in ("speedup_layers", "speedup_layers_batch", "acceptance_rate", "passes_per_token"):
+        value = _value(found[name], 0)
+        assert value["value"] is value["low"] is None and value["note"].startswith("nothing to count"), name
 
 
 def test_a_trace_counts_passes_by_output_token():

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from harness.jobs import identity
-from harness.jobs.identity import job_id, run_id
-from harness.jobs.planning import FloorJob, QualityJob, make_jobs
+from harness.jobs.identity import group_id, job_id, run_id
+from harness.jobs.planning import FloorJob, QualityJob, TimingJob, make_jobs
 from harness.suite import DecodingSpec, TaskSpec, TrainingSpec, load_suite
 
 # a value of every setting that is not the suite's own
@@ -113,6 +113,16 @@ def test_data_change_the_id(job, tmp_path, split):
 def test_what_changes_no_output_changes_no_id(job):
     assert run_id(dataclasses.replace(job, suite="another")) == run_id(job)
     assert run_id(varied(job, "spec.timing", job.spec.timing.model_copy(update={"repeats": 9}))) == run_id(job)
+
+
+def test_a_timing_group_does_not_know_the_other_batch_sizes_and_full_depth_no_calibration(job):
+    def group(sizes: list[int], **changes) -> str:
+        timing = job.spec.timing.model_copy(update={"batch_sizes": sizes, **changes})
+        return group_id(TimingJob((varied(job, "spec.timing", timing),), 1))
+
+    assert group([1]) == group([1, 8]) != group([1], repeats=9)
+    full = dataclasses.replace(job, method="full", params=(), target=None)
+    assert run_id(full) == run_id(varied(full, "spec.calibration_examples", 5))
 
 
 def test_two_models_of_one_name_are_told_apart_by_their_weights(job, tmp_path):

@@ -131,6 +131,20 @@ def test_a_plugin_file_is_loaded_once_and_by_its_own_path(tmp_path):
     assert source_hash(cls) != source_hash(METHODS.load("sbx_one"))
 
 
+def test_an_edited_plugin_file_is_loaded_anew_and_hashed_as_it_was_loaded(tmp_path):
+    path = tmp_path / "plug.py"
+    path.write_text(GOOD.format(name="sbx_one"))
+    load_plugin(path)
+    before = METHODS.load("sbx_one")
+    first = source_hash(before)
+    path.write_text(GOOD.format(name="sbx_two"))  # of the same length, within the same second
+    assert source_hash(before) == first  # what was loaded, not what stands there by now
+    assert load_plugin(path) == ["sbx_two"] and "sbx_one" not in METHODS.classes
+    assert source_hash(METHODS.load("sbx_two")) != first
+    path.write_text(GOOD.format(name="sbx_one"))
+    assert load_plugin(path) == ["sbx_one"] and METHODS.load("sbx_one") is not before
+
+
 @pytest.mark.parametrize(
     "text, message",
     [

@@ -147,6 +147,15 @@ def test_kill_and_go_on_gives_the_same_records(checkpoints, finished, tmp_path):
         assert ours == {p.parent.name: p.read_bytes() for p in finished.glob(f"runs/*/{name}")}
 
 
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_bad_training_data_is_one_line_before_any_job(tmp_path, split):
+    for name in ("train", "validation", "test"):
+        rows = [{"mr": f"name[{n}]", ("text" if name == split else "ref"): "x"} for n in range(4)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UsageError, match=rf"{split}.jsonl, row 1: no column 'ref'; it has 'mr', 'text'"):
+        run_suite("smoke", tmp_path / "out", data=tmp_path, **OPTIONS)
+
+
 def test_fresh_forgets_and_runs_again(checkpoints, finished, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(finished, copy)

@@ -1,6 +1,7 @@
 """Bootstrap, paired tests and seeds: against enumeration, scipy and sacreBLEU."""
 
 import itertools
+import math
 import random
 import time
 
@@ -83,6 +84,13 @@ def test_fewer_than_two_examples_have_no_interval():
     found = score_with_intervals(["a"], [["a"]], ["rougeL"])["rougeL"]
     assert (found.value, found.low, found.high) == (100, None, None)
     assert bootstrap_interval(np.array([1.0])) is None
+
+
+def test_where_nothing_was_counted_there_is_no_value():
+    nothing = Statistics(np.array([[0.0, 0.0], [0.0, 0.0]]), ratio, "layers over layers")
+    assert math.isnan(nothing.value) and all(map(math.isnan, interval(nothing)))
+    some = Statistics(np.array([[0.0, 0.0], [8.0, 4.0], [8.0, 4.0]]), ratio, "")
+    assert some.value == 2 and interval(some) == (2, 2)  # resamples of the first alone say nothing
 
 
 def test_bleu_of_many_sums_equals_sacrebleu_one_by_one():

@@ -113,6 +113,14 @@ def test_targets_that_mean_nothing(text):
         (("timing:", "decoding: {device: gpu}\ntiming:"), "tasks.0.decoding.device"),
         (("tasks:", "name: ../elsewhere\ntasks:"), "name: string should match"),
         (("tasks:", "day: 2026-13-45\ntasks:"), "no valid YAML"),
+        (("timing:", "limit: yes\ntiming:"), "tasks.0.limit: a number, not true"),
+        (("targets: [2]", "targets: [on]"), "tasks.0.targets: a number, not .true."),
+        (("timing:", "seeds: [true]\ntiming:"), "tasks.0.seeds: a number"),
+        (("timing:", "seeds: [-1]\ntiming:"), "tasks.0.seeds.0: input should be greater than or equal to 0"),
+        (("timing:", f"seeds: [{10**23}]\ntiming:"), "tasks.0.seeds.0: input should be less than"),
+        (("model: nano-opt", "model: ''"), "tasks.0.model: string should have at least 1 character"),
+        (("{confidence: softmax}}", "{confidence: softmax}, tuned: ''}"), "tuned: string should have at least 1"),
+        (("tasks:", "day: !!timestamp soon\ntasks:"), "no valid YAML"),
     ],
 )
 def test_mistakes_in_a_suite_file_are_one_clear_line(tmp_path, change, message):
@@ -128,7 +136,7 @@ def test_a_method_asked_for_takes_the_place_of_whatever_the_suite_has(tmp_path, 
     assert [method.name for method in prepare(path, method="calm").tasks[0].methods] == ["calm"]
 
 
-@pytest.mark.parametrize("value", ["[", "{1: 2", "!!python/name:x", "@x", "`", "\t"])
+@pytest.mark.parametrize("value", ["[", "{1: 2", "!!python/name:x", "!!bool x", "@x", "`", "\t"])
 def test_values_on_the_command_line_that_are_no_yaml(value):
     with pytest.raises(UsageError, match="the value of a is no valid YAML") as caught:
         parse_method(f"full:a={value}")

@@ -48,6 +48,8 @@ def suite(tmp_path, body, settings="metrics = ('bleu',)"):
         ("return [Example('7', {'s': 'x'}, 'ref')]", "example '7': references must be a list of strings, not 'ref'"),
         ("return [Example('7', {'s': 'x'}, None)]", "example '7': references must be a list of strings, not None"),
         ("return [Example('7', {'s': 'x'}, [None])]", r"references must be a list of strings, not \[None\]"),
+        ("return [Example('7', {'s': 'x'}, [])]", r"example '7' needs at least one reference"),
+        ("return [Example('7', {'s': 'x'}, ['a', ' '])]", r"none that is blank, not \['a', ' '\]"),
         ("return [Example('7', 'x', ['r'])]", "example '7': fields must be a mapping"),
         ("return [Example('7', {'s': 'x'}, ['r'])] * 2", "the id '7' belongs to several examples"),
     ],

@@ -9,7 +9,7 @@ import pytest
 from harness import load_task
 from harness.errors import UsageError
 from tasks import sources
-from tasks.files import read_rows
+from tasks.files import read_rows, texts
 
 # no time stamp: a test's name holds the bytes, and every process that collects the tests must find the same names
 CUT_SHORT = gzip.compress(b'{"mr": "a", "ref": "b"}\n' * 99, mtime=0)[:-9]
@@ -42,8 +42,19 @@ def e2e_folder(folder, splits=("train", "validation", "test")):
 @pytest.mark.parametrize("name, compress", [("a.jsonl", False), ("a.jsonl.gz", True)])
 def test_json_lines_keep_every_character(tmp_path, name, compress):
     texts = ["two\nlines", "carriage\rreturn", "separator\u2028here", "tab\there", "£ é 好", ""]
-    path = write(tmp_path / name, [{"ref": text} for text in texts], compress)
-    assert [row["ref"] for row in read_rows(path, [], "ref")] == texts
+    path = write(tmp_path / name, [{"mr": text, "ref": "x"} for text in texts], compress)
+    assert [row["mr"] for row in read_rows(path, ["mr"], "ref")] == texts
+
+
+def test_a_blank_reference_is_none_and_a_row_without_any_is_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("src,ref_A,ref_B,ref_C\na,A dog runs fast,, \n")
+    assert [texts(row, "ref|ref_*") for row in read_rows(path, ["src"], "ref|ref_*")] == [("A dog runs fast",)]
+    path.write_text("src,ref_A,ref_B\na,x,y\nb,, \n")
+    with pytest.raises(UsageError, match=r"a.csv, row 2: 'ref' or 'ref_\*' holds no text, so there is no reference"):
+        read_rows(path, ["src"], "ref|ref_*")
+    with pytest.raises(UsageError, match="row 1: 'ref' holds no text"):
+        read_rows(write(tmp_path / "b.jsonl", [{"mr": "a", "ref": [""]}]), ["mr"], "ref")
 
 
 def test_csv_with_quotes_line_breaks_and_long_cells(tmp_path):

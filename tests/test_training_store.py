@@ -73,6 +73,19 @@ def test_every_part_of_the_recipe_changes_the_key(made):
     assert bases[0] == bases[1]  # the base does not know what comes after it
 
 
+def test_the_prompt_changes_the_key(made):
+    checkpoints, _, objective = made
+
+    class Asking(type(load_task("e2e", "stand-in"))):  # the same examples and label, put in another way
+        def prompt(self, example):
+            return "Describe: " + super().prompt(example)
+
+    changed = _setting(task=Asking("stand-in"))
+    for key in (checkpoints.text_key, checkpoints.base_key):
+        assert key(changed) != key(_setting())
+    assert checkpoints.own_key(changed, objective) != checkpoints.own_key(_setting(), objective)
+
+
 def test_decoding_only_parameters_share_a_checkpoint(made):
     checkpoints, _, _ = made
     recipes = [load_method("calm", 4, threshold=t).recipe(11) for t in (0.2, 0.9)]

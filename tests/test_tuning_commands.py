@@ -129,6 +129,8 @@ def test_losses_of_the_two_consistencies():
     [
         (lambda: tune("unified", "e2e", [2], suite="smoke"), "method 'unified' has nothing to tune"),
         (lambda: tune("nothing", "e2e", [2], suite="smoke"), "unknown method 'nothing'"),
+        (lambda: tune("skipdecode", "e2e", [50], suite="smoke"), r"from 1 to the number of layers \(4\), not 50"),
+        (lambda: calibrate("calm", "e2e", [50], suite="smoke"), r"from 1 to the number of layers \(4\), not 50"),
         (lambda: calibrate("unified", "e2e", [2], suite="smoke"), "no threshold to calibrate"),
         (lambda: calibrate("calm:threshold=0.3", "e2e", [2], suite="smoke"), "threshold is what calibration chooses"),
         (lambda: calibrate("calm", "e2e", guarantee="both", suite="smoke"), "unknown guarantee 'both'"),

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from ..errors import UsageError
 from ..executors import RESULTS, prepare
 from ..jobs.planning import QualityJob
+from ..jobs.preflight import known_depth
 from ..jobs.quality import Item, batches_of, decode_batch, layer_statistics
 from ..jobs.quality_run import QualityRun
 from ..jobs.workbench import Workbench
+from ..method import check_target
 from ..progress import Reporter
 from ..reporting.points import slug
 from ..results.encoding import digest
@@ -33,9 +35,13 @@ def prepared_suite(task: str, suite: str, **overrides: Any) -> Suite:
 def prepared(method: str, task: str, suite: str, **overrides: Any) -> tuple[str | None, TaskSpec]:
     """(data, task entry) of a suite narrowed to one task and one method, written `name` or `name:key=value`."""
     narrowed = prepared_suite(task, suite, method=method, **overrides)
-    if len(narrowed.tasks[0].methods) != 1:
+    spec = narrowed.tasks[0]
+    if len(spec.methods) != 1:
         raise UsageError(f"give one method, not {method!r}")
-    return narrowed.data, narrowed.tasks[0]
+    depth = known_depth(spec.model)
+    for target in spec.targets if depth is not None else ():
+        check_target(target, depth)
+    return narrowed.data, spec
 
 
 def bench_for(reporter: Reporter) -> Workbench:

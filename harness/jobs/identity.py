@@ -66,10 +66,9 @@ def _data_hashes(job: QualityJob, task: Task) -> list[str]:
     return [task.data_hash(split) for split in (job.spec.training.split, "validation")]
 
 
-def _calibration(job: QualityJob):
+def _calibration(job: QualityJob) -> list[int] | None:
     searched = job.target is not None and getattr(METHODS.load(job.method), "search", None) is not None
-    examples = job.spec.calibration_examples
-    return [CALIBRATION_VERSION, examples] if searched else examples
+    return [CALIBRATION_VERSION, job.spec.calibration_examples] if searched else None
 
 
 def floor_id(job: FloorJob) -> str:
@@ -82,8 +81,9 @@ def floor_id(job: FloorJob) -> str:
 
 def group_id(job: TimingJob) -> str:
     """Changes with any member, the batch size and how it is timed."""
-    content = [[run_id(member) for member in job.members], job.batch_size, job.members[0].spec.timing.model_dump()]
     spec = job.members[0].spec
+    how = spec.timing.model_dump(exclude={"batch_sizes"})  # the others are groups of their own
+    content = [[run_id(member) for member in job.members], job.batch_size, how]
     return f"{_slug((spec.task, spec.model, f'batch{job.batch_size}'))}-{digest(content)[:12]}"
 
 

@@ -11,7 +11,7 @@ from ..errors import SkipbenchError, UsageError
 from ..method import Lengths, check_parameters, check_target, load_method
 from ..registry import METHODS
 from ..scoring.names import check_metrics
-from ..scoring.words import base_language
+from ..scoring.words import base_language, check_script
 from ..task import Task, examples_of
 from .identity import artefact_parameters, task_of
 from .planning import QualityJob
@@ -36,9 +36,21 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
 
 def _check_task(task: Task, split: str) -> None:
     """What would show only after decoding is asked first."""
-    examples_of(task, split)
+    _check_examples(task, split)
     check_metrics(task.metrics)
     base_language(task.language)
+
+
+def check_training_data(jobs: Iterable[QualityJob]) -> None:
+    """Raise UsageError for training and validation examples that cannot serve. Takes time: for jobs that will run."""
+    splits = {(job.spec.task, job.data, split) for job in jobs for split in (job.spec.training.split, "validation")}
+    for name, data, split in sorted(splits, key=str):
+        _check_examples(task_of(name, data), split)
+
+
+def _check_examples(task: Task, split: str) -> None:
+    references = [example.references for example in examples_of(task, split)]
+    check_script(references, task.language)
 
 
 def known_depth(model: str) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -202,6 +203,8 @@ def _plain_values(records: Sequence[dict], num_layers: int, forced: TeacherForce
 def _value(stats: Statistics | Unavailable, seed: int) -> dict:
     if isinstance(stats, Unavailable):
         return {"value": None, "low": None, "high": None, "note": str(stats)}
+    if math.isnan(stats.value):
+        return {"value": None, "low": None, "high": None, "note": f"nothing to count: {stats.signature}"}
     low, high = interval(stats, seed=seed) or (None, None)
     return {"value": stats.value, "low": low, "high": high, "note": stats.signature}
 

@@ -40,9 +40,9 @@ def mean_of(values: np.ndarray, signature: str) -> Statistics:
 
 
 def ratio(sums: np.ndarray) -> np.ndarray:
-    """First column over second, 0 where the second is 0."""
+    """First column over second, NaN where the second is 0: there was nothing to measure."""
     top, bottom = sums[..., 0], sums[..., 1]
-    return np.divide(top, bottom, out=np.zeros_like(top, dtype=float), where=bottom != 0)
+    return np.divide(top, bottom, out=np.full_like(top, np.nan, dtype=float), where=bottom != 0)
 
 
 def resampled_sums(rows: np.ndarray, resamples: int, seed: int) -> np.ndarray:
@@ -72,8 +72,10 @@ def interval(statistics: Statistics, resamples: int = 1000, seed: int = 0) -> tu
 
 
 def quantile_interval(values: np.ndarray) -> tuple[float, float]:
-    """The central 95 % of a bootstrap distribution."""
-    low, high = np.quantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
+    """The central 95 % of a bootstrap distribution; resamples without a value are left out."""
+    if np.isnan(values).all():
+        return float("nan"), float("nan")
+    low, high = np.nanquantile(values, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
     return float(low), float(high)
 
 

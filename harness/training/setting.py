@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..backbone.builtin import BUILTIN, CYCLES, POSITIONS
-from ..task import Task
+from ..task import Task, output_text
 from .recipe import Recipe
 
 
@@ -45,6 +48,22 @@ class Setting:
     def horizon(self) -> int:
         """Decode steps of the longest training output."""
         return self.max_output_tokens - 1
+
+
+def training_texts(task: Task, split: str) -> Iterator[str]:
+    """Every prompt of a split, followed by its references, as a model reads and writes them."""
+    for example in task.load(split):
+        yield task.prompt(example)
+        yield from map(output_text, example.references)
+
+
+@lru_cache(maxsize=8)
+def text_hash(task: Task, split: str) -> str:
+    """SHA-256 of the texts of a split: a prompt is code of the task, which a hash of its data does not see."""
+    digest = hashlib.sha256()
+    for text in training_texts(task, split):
+        digest.update(hashlib.sha256(text.encode()).digest())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

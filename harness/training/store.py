@@ -16,9 +16,8 @@ from pathlib import Path
 
 from ..errors import UsageError
 from ..method import Lengths
-from ..task import output_text
 from .recipe import Recipe, key_of
-from .setting import Checkpoint, Setting
+from .setting import Checkpoint, Setting, text_hash, training_texts
 from .weights import weights_hash, weights_identity
 
 ENVIRONMENT_VARIABLE = "SKIPBENCH_CHECKPOINTS"
@@ -44,7 +43,7 @@ class Checkpoints:
             kind="text",
             tokenizer=f"bpe-{setting.vocab_size}" if setting.builtin else setting.model,
             task=setting.task.label,
-            data=setting.task.data_hash(setting.split),
+            examples=text_hash(setting.task, setting.split),
             limits=[setting.max_prompt_tokens, setting.max_output_tokens],
         )
 
@@ -196,7 +195,7 @@ class Checkpoints:
 
         tokenizer = _given_tokenizer(setting.model) if not setting.builtin else None
         if tokenizer is None:
-            tokenizer = train_tokenizer(_texts(setting), setting.vocab_size)
+            tokenizer = train_tokenizer(training_texts(setting.task, setting.split), setting.vocab_size)
         lengths = lengths_of(self._training_pairs(setting, tokenizer))
         with self._new_folder(key) as folder:
             tokenizer.save_pretrained(folder)
@@ -234,12 +233,6 @@ def _full_objective(setting: Setting) -> dict:
 
     layers = list(range(BUILTIN[setting.model][1]))
     return setting.trained_for({"objective": "plan", "prompt": layers, "steps": [layers]})
-
-
-def _texts(setting: Setting):
-    for example in setting.task.load(setting.split):
-        yield setting.task.prompt(example)
-        yield from map(output_text, example.references)
 
 
 def _given_tokenizer(model: str):
