@@ -41,13 +41,13 @@ def read_results(root: str | Path) -> pd.DataFrame:
     path = root / "results.csv"
     try:
         return _frame(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, TypeError) as error:  # not UTF-8, no table, words for numbers, 1.5 for an integer
+    except (OSError, ValueError) as error:  # not UTF-8, no table, words for numbers
         reason = str(error).partition("\n")[0]
         raise SkipbenchError(f"{path} is not what skipbench writes: {reason}; restore it, or make it anew") from error
 
 
 def _frame(text: str) -> pd.DataFrame:
-    """The frame of a results.csv; ValueError or TypeError if the text is none."""
+    """The frame of a results.csv; ValueError if the text is none."""
     import pandas as pd
 
     frame = pd.read_csv(io.StringIO(text, newline=""), dtype="string", keep_default_na=False, na_filter=False)
@@ -55,6 +55,8 @@ def _frame(text: str) -> pd.DataFrame:
         raise ValueError("its columns are others")
     for name in (*INTEGERS, *FLOATS):
         numbers = pd.to_numeric(frame[name].mask(frame[name] == ""))
+        if name in INTEGERS and (numbers.dropna() % 1 != 0).any():
+            raise ValueError(f"its {name} are not all integers")
         frame[name] = numbers.astype("Int64" if name in INTEGERS else "float64")
     return frame
 
