@@ -325,7 +325,7 @@ def test_threads_that_replace_one_file_do_not_disturb_each_other(tmp_path):
 
     def write(number: int) -> None:
         for _ in range(40):
-            barrier.wait()
+            barrier.wait(timeout=20)  # a thread that failed must not leave the others waiting
             replace(path, str(number).encode() * 10_000)
 
     with ThreadPoolExecutor(4) as pool:
