@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
-from reporting_fixtures import N, add_run, shared_report
+from reporting_fixtures import N, add_floor, add_run, shared_report
 
 from harness.errors import SkipbenchError, UsageError
 from harness.reporting import build_report
+from harness.reporting.build import STAMP
 from harness.reporting.costs import _known_loss
 from harness.reporting.curves import _floor
 from harness.reporting.panels import Panel, panels
@@ -120,6 +122,18 @@ def test_loss_is_drawn_where_enough_references_reach():
     assert _known_loss(point) == [(1, 2.0), (2, 1.0)]
     scores.pop("tokens_by_position")
     assert _known_loss(point) == [(1, 2.0), (2, 1.0), (4, 9.0)], "results from before they were counted"
+
+
+@pytest.mark.parametrize("stamp", ["{", "{}", "[]", '{"files": 3, "plots": []}', '{"files": ["../kept"], "plots": {}}'])
+def test_a_broken_stamp_is_as_good_as_none(tmp_path, stamp):
+    root, kept = tmp_path / "out", tmp_path / "kept"
+    kept.write_text("not the report's")
+    with Store(root) as store:
+        add_floor(store, "e2e")
+    made = build_report(root)
+    (root / STAMP).write_text(stamp)
+    assert build_report(root) == made
+    assert kept.exists() and json.loads((root / STAMP).read_text())["files"]
 
 
 def test_an_unfinished_folder_still_reports(tmp_path):

@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,9 @@ from hypothesis import strategies as st
 from results_fixtures import batches, metric, record, run_config
 
 from harness.errors import SkipbenchError, UsageError
-from harness.results import Store, load_failures, load_runs, verify, write_results_csv
+from harness.results import Store, load_failures, load_runs, load_suite, verify, write_results_csv
 from harness.results.encoding import dumps, is_sealed, loads, plain, seal
+from harness.results.files import replace
 
 VALUES = {"e2e_bleu": metric(50.0, 2.0)}
 
@@ -241,6 +244,133 @@ def test_another_schema_is_refused(tmp_path):
 def test_ids_cannot_leave_the_folder(tmp_path, bad):
     with Store(tmp_path) as store, pytest.raises(ValueError, match="an id is"):
         store.open_run(bad, run_config())
+
+
+def damaged(data: bytes, how: str) -> bytes:
+    lines = data.splitlines(keepends=True)
+    return {
+        "altered": data.replace(b"a plain sentence .", b"ALTERED", 1),
+        "batch doubled": data + b"".join(lines[:2]),
+        "id changed": data.replace(b'"id": "x1"', b'"id": "x0"', 1),
+        "id foreign": data.replace(b'"id": "x0"', b'"id": "zz"', 1),
+        "too deep": data + b"[" * 100_000 + b"\n",
+    }[how]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("altered", r"record 'x0' \(line 1\) was altered"),
+        ("batch doubled", r"record 'x0' \(line 5\) is there twice"),
+        ("id changed", r"record 'x0' \(line 2\) was altered"),
+        ("id foreign", r"record 'zz' \(line 1\) was altered"),
+        ("too deep", r"line 5: it is nested too deep"),
+    ],
+)
+@pytest.mark.parametrize("torn", [b"", b'{"id": "x4'])
+def test_damaged_records_are_neither_resumed_nor_cut(tmp_path, how, said, torn):
+    with Store(tmp_path) as store:
+        run = store.open_run("r", run_config())
+        for batch in batches(6, 2)[:2]:
+            run.append(batch)
+    path = tmp_path / "runs/r/records.jsonl"
+    data = damaged(path.read_bytes(), how) + torn
+    path.write_bytes(data)
+    with Store(tmp_path) as store, pytest.raises(SkipbenchError, match=rf"records\.jsonl.*{said}"):
+        store.open_run("r", run_config())
+    assert path.read_bytes() == data
+
+
+def test_what_follows_whole_batches_may_be_anything_a_crash_leaves(tmp_path):
+    """An altered record in an unfinished batch is cut with it, for that batch runs again."""
+    planned = batches(6, 2)
+    with Store(tmp_path) as store:
+        run = store.open_run("r", run_config())
+        run.append(planned[0])
+        run.append(planned[1])
+    path = tmp_path / "runs/r/records.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], lines[2].replace(b"plain", b"fancy")]))
+    with Store(tmp_path) as store:
+        assert store.open_run("r", run_config()).done_ids() == {"x0", "x1"}
+    assert path.read_bytes() == b"".join(lines[:2])
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"suite": 3}'])
+def test_a_broken_suite_file_is_written_anew(tmp_path, content):
+    (tmp_path / "suite.json").write_text(content)
+    with Store(tmp_path) as store:
+        store.write_suite("quick", "h", ["r"])
+        assert load_suite(tmp_path)["jobs"] == ["r"]
+
+
+# --- several writers --------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_written_to_is_the_callers_mistake(tmp_path, monkeypatch):
+    def refuse(path, *rest):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(UsageError, match=r"Permission denied; use a writable folder \(--out\)"), Store(tmp_path):
+        pass
+    monkeypatch.undo()
+    (tmp_path / ".lock").mkdir()  # and so for whatever else keeps the lock from being opened
+    with pytest.raises(UsageError, match=r"use a writable folder"), Store(tmp_path):
+        pass
+
+
+def test_threads_that_replace_one_file_do_not_disturb_each_other(tmp_path):
+    path, barrier = tmp_path / "results.csv", threading.Barrier(4)
+
+    def write(number: int) -> None:
+        for _ in range(40):
+            barrier.wait(timeout=20)  # a thread that failed must not leave the others waiting
+            replace(path, str(number).encode() * 10_000)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))  # raises what a thread raised
+    assert path.read_bytes() in [str(number).encode() * 10_000 for number in range(4)]
+    assert [p.name for p in tmp_path.iterdir()] == ["results.csv"]
+
+
+def test_processes_that_replace_one_file_do_not_disturb_each_other(tmp_path):
+    code = (
+        "import sys, pathlib; from harness.results.files import replace\n"
+        "for _ in range(60): replace(pathlib.Path(sys.argv[1]), b'x' * 100_000)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "results.csv")]
+    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[1] for process in writers] == ["", ""]
+    assert [p.name for p in tmp_path.iterdir()] == ["results.csv"]
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path):
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left = [
+        f".a.json.{dead.pid}-1.tmp",
+        f".a.json.{os.getppid()}-1.tmp",
+        f".b.json.{dead.pid}-1.tmp",
+        ".a.json.x-1.tmp",
+    ]
+    for name in left:
+        (tmp_path / name).write_text("part")
+    replace(tmp_path / "a.json", b"{}")
+    assert {p.name for p in tmp_path.iterdir()} == {"a.json", *left[1:]}
+
+
+def test_a_replace_that_failed_leaves_the_old_file_alone(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    replace(path, b"old")
+
+    def full(handle, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(SkipbenchError, match="No space left"):
+        replace(path, b"new")
+    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["a.json"]
 
 
 # --- jobs that fail, and a full disk ----------------------------------------------------------------------------------

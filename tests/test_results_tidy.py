@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 from results_fixtures import batches, metric, run_config
 
 from harness.errors import SkipbenchError, UsageError
-from harness.reporting import judge_claims
-from harness.results import COLUMNS, Store, read_results, verify, write_results_csv
+from harness.reporting import build_report, judge_claims, overview
+from harness.results import COLUMNS, Store, load_failures, load_runs, read_results, verify, write_results_csv
 from harness.results.encoding import dumps, seal
 
 HEADER = (
@@ -109,6 +110,135 @@ def test_a_folder_without_results_is_the_callers_mistake(tmp_path):
             read(tmp_path)
 
 
+DOCUMENTS = ("runs/a/run.json", "runs/a/scores.json", "timing/g.json", "suite.json")
+
+
+def reseal(path: Path, **changes) -> None:
+    """Change a document and seal it again, as if it had been written so."""
+    path.write_text(json.dumps(seal({**json.loads(path.read_text()), **changes})))
+
+
+def refused(folder: Path, *said: str) -> None:
+    """Every reader refuses the folder with a message for people, and verify finds the fault too."""
+    for read in (read_results, judge_claims, overview, build_report):
+        with pytest.raises(SkipbenchError) as error:
+            read(folder)
+        assert all(text in str(error.value) for text in said) and "--fresh" in str(error.value)
+    assert said[-1] in problems(folder)
+
+
+@pytest.mark.parametrize(("name", "schema"), [(name, schema) for name in DOCUMENTS[:3] for schema in (2, "1", None)])
+def test_a_document_of_another_version_is_refused(folder, name, schema):
+    reseal(folder / name, schema=schema)
+    refused(folder, name, f"it has schema {schema!r}")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("runs/a/scores.json", {"values": {"e2e_bleu": metric(99.0)}}, "it was altered"),
+        ("runs/a/scores.json", {"n": 3}, "it was altered"),
+        ("runs/a/run.json", {"source": "local"}, "it is not the file that was scored"),
+        ("timing/g.json", {"threads": 64}, "it was altered"),
+        ("suite.json", {"jobs": ["a"]}, "it was altered"),
+    ],
+)
+def test_an_altered_document_is_refused(folder, name, changes, said):
+    edit_json(folder / name, **changes)
+    refused(folder, name, said)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS[1:])
+def test_a_document_without_its_seal_is_refused(folder, name):
+    document = json.loads((folder / name).read_text())
+    del document["sha256"]
+    (folder / name).write_text(json.dumps(document))
+    refused(folder, name, "it has no 'sha256'")
+
+
+def test_a_copied_run_or_timing_is_refused(folder):
+    shutil.copytree(folder / "runs/a", folder / "runs/c")
+    refused(folder, "runs/c/run.json", "it belongs to 'a'")
+    shutil.rmtree(folder / "runs/c")
+    shutil.copy(folder / "timing/g.json", folder / "timing/h.json")
+    refused(folder, "timing/h.json", "it belongs to 'g'")
+
+
+ENTRY = {"method": {"name": "full"}, "values": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("runs/a/scores.json", {"values": {"e2e_bleu": {"value": "abc"}}}, "values.e2e_bleu.value is 'abc'"),
+        ("runs/a/scores.json", {"values": {"e2e_bleu": "abc"}}, "values.e2e_bleu.value is 'abc'"),
+        ("runs/a/scores.json", {"values": {"e2e_bleu": {"value": 1, "low": True}}}, "values.e2e_bleu.low is True"),
+        ("runs/a/scores.json", {"values": {"e2e_bleu": {}}}, "it has no 'values.e2e_bleu.value'"),
+        ("runs/a/scores.json", {"values": {"e2e_bleu": 10**400}}, "values.e2e_bleu.value is 1000"),
+        ("runs/a/scores.json", {"values": [1]}, "its values is [1]"),
+        ("runs/a/scores.json", {"per_example": [1]}, "its per_example is [1]"),
+        ("runs/a/scores.json", {"loss_by_position": {}}, "its loss_by_position is {}"),
+        ("runs/a/run.json", {"model": "x"}, "its model is 'x'"),
+        ("runs/a/run.json", {"method": "x"}, "its method is 'x'"),
+        ("runs/a/run.json", {"method": {"name": "full", "target": "2"}}, "its method.target is '2'"),
+        ("runs/a/run.json", {"plan": {"prompt": 1, "steps": []}}, "its plan.prompt is 1"),
+        ("runs/a/run.json", {"n": "2"}, "its n is '2'"),
+        ("runs/a/run.json", {"seed": "x"}, "its seed is 'x'"),
+        ("timing/g.json", {"methods": None}, "its methods is None"),
+        ("timing/g.json", {"methods": [{"method": {"name": "full"}}]}, "it has no 'methods.0.values'"),
+        ("timing/g.json", {"methods": [{**ENTRY, "kv_bytes_by_step": 5}]}, "its methods.0.kv_bytes_by_step is 5"),
+        ("timing/g.json", {"model": None}, "its model is None"),
+        ("suite.json", {"jobs": 3}, "its jobs is 3"),
+        ("suite.json", {"suite": None}, "its suite is None"),
+    ],
+)
+def test_a_field_of_another_type_is_named(folder, name, changes, said):
+    reseal(folder / name, **changes)
+    refused(folder, name, said)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "[]", "\udcff", ""])
+def test_what_is_no_document_is_refused(folder, name, text):
+    (folder / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    refused(folder, name, "cannot read")
+
+
+def test_nesting_that_can_be_read_but_not_sealed_is_refused(folder):
+    """Somewhere below the depth at which JSON cannot be read any more."""
+    for depth in (300, 900, 960, 990):
+        path = folder / "runs/a/scores.json"
+        document = {**json.loads((folder / "runs/b/scores.json").read_text()), "run_id": "a"}
+        path.write_text(json.dumps(document)[:-1] + ', "deep": ' + "[" * depth + "]" * depth + "}")
+        refused(folder, "runs/a/scores.json", "")
+
+
+def test_altered_records_are_not_read(folder):
+    path = folder / "runs/a/records.jsonl"
+    whole = path.read_bytes()
+    for data in (whole.replace(b"plain", b"fancy"), whole + whole, b""):
+        path.write_bytes(data)
+        with pytest.raises(SkipbenchError, match=r"runs/a/records\.jsonl is not .*: it is not the file that was sco"):
+            load_runs(folder)[0].records()
+    path.write_bytes(whole)
+    assert len(load_runs(folder)[0].records()) == 2
+
+
+def test_a_report_names_records_that_lost_their_fields(folder):
+    (folder / "runs/a/records.jsonl").write_text('{"id":"x","batch":0,"batch_rows":1}\n')
+    with pytest.raises(SkipbenchError, match=r"runs/a/records\.jsonl is not what skipbench writes"):
+        build_report(folder)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"job": {}}', '{"error": 3}', "{"])
+def test_a_broken_failure_is_named(folder, text):
+    (folder / "failures").mkdir()
+    (folder / "failures/x.json").write_text(text)
+    with pytest.raises(SkipbenchError, match=r"failures/x\.json"):
+        load_failures(folder)
+    assert "failures/x.json" in problems(folder)
+
+
 @pytest.mark.parametrize("name", ["runs/a/run.json", "runs/a/scores.json", "timing/group.json"])
 def test_a_foreign_document_is_named(folder, name):
     path = next((folder / "timing").iterdir()) if name.startswith("timing") else folder / name
@@ -118,8 +248,27 @@ def test_a_foreign_document_is_named(folder, name):
             read(folder)
 
 
-def test_a_foreign_table_is_named(tmp_path):
-    (tmp_path / "results.csv").write_text("name,score\na,1\n")
+ROW = ",".join(["s", "r", *[""] * 17, "0", "loss", "1.5", "", ""]) + "\n"
+
+
+def test_a_table_alone_is_read(tmp_path):
+    (tmp_path / "results.csv").write_text(HEADER + "\n" + ROW)
+    row = read_results(tmp_path).iloc[0]
+    assert (row.run_id, row.seed, row.metric, row.value) == ("r", 0, "loss", 1.5)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"name,score\na,1\n",
+        b"",
+        HEADER.encode("utf-16"),
+        (HEADER + "\n" + ROW.replace("1.5", "much")).encode(),
+        (HEADER + "\n" + ROW.replace(",0,", ",0.5,")).encode(),
+    ],
+)
+def test_a_foreign_table_is_named(tmp_path, data):
+    (tmp_path / "results.csv").write_bytes(data)
     with pytest.raises(SkipbenchError, match=r"results\.csv is not what skipbench writes"):
         read_results(tmp_path)
 
@@ -180,21 +329,23 @@ def edit_first_record(folder: Path, **changes) -> None:
         (lambda d: edit_records(d / "runs/a/records.jsonl", lambda x: [*x, x[0]]), "'x0' (line 3) is there twice"),
         (
             lambda d: edit_records(d / "runs/a/records.jsonl", lambda x: [x[0].replace(b"plain", b"fancy"), x[1]]),
-            "record 'x0' (line 1) was altered | runs/a: records.jsonl is not the file that was scored",
+            "record 'x0' (line 1) was altered | runs/a: records.jsonl: it is not the file that was scored",
         ),
         (lambda d: edit_records(d / "runs/a/records.jsonl", lambda x: [*x, b'{"id']), "the last record is torn"),
-        (lambda d: edit_json(d / "runs/a/scores.json", values={}), "scores.json was altered"),
-        (lambda d: edit_json(d / "runs/a/run.json", threads=64), "run.json is not the file that was scored"),
+        (lambda d: edit_json(d / "runs/a/scores.json", values={}), "scores.json: it was altered"),
+        (lambda d: edit_json(d / "runs/a/run.json", threads=64), "run.json: it is not the file that was scored"),
         (lambda d: edit_json(d / "timing/g.json", threads=64), "timing/g.json: it was altered"),
         (lambda d: (d / "timing/g.json").write_text("nonsense"), "cannot read"),
         (lambda d: (d / "timing/g.json").unlink(), "job g of suite quick has not run"),
         (lambda d: (d / "results.csv").write_text(HEADER + "\n"), "results.csv does not follow from the runs"),
         (lambda d: (d / "results.csv").unlink(), "results.csv is missing"),
-        (lambda d: edit_json(d / "suite.json", jobs=["a"]), "suite.json was altered"),
+        (lambda d: edit_json(d / "suite.json", jobs=["a"]), "suite.json: it was altered"),
         (lambda d: (d / "suite.json").unlink(), "suite.json is missing"),
+        (lambda d: (d / "suite.json").write_text('{"suite": "q", "hash": "h", "jobs": ["a"]}'), "it has no 'sha256'"),
+        (lambda d: (d / "suite.json").write_text('{"hash": "h", "jobs": ["z"]}'), "it has no 'suite'"),
         (lambda d: edit_first_record(d, id=["x0"]), "line 1: it is no record"),
         (lambda d: edit_first_record(d, batch_rows=0), "line 1: it is no record"),
-        (lambda d: edit_first_record(d, output="better"), "records.jsonl is not the file that was scored"),
+        (lambda d: edit_first_record(d, output="better"), "records.jsonl: it is not the file that was scored"),
         (lambda d: edit_records(d / "runs/a/records.jsonl", lambda x: x[::-1]), "is not the file that was scored"),
     ],
 )

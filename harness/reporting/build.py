@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from ..errors import SkipbenchError
 from ..results import load_failures, load_runs, load_suite, write_results_csv
+from ..results.encoding import is_sealed, seal
 from ..results.files import read_json, replace_if_changed, replace_json
 from ..results.reading import check_folder
 
@@ -24,7 +26,7 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     root = check_folder(root, ("runs", "timing", "failures", "suite.json"))
     results = write_results_csv(root)
     digest = input_digest(root)
-    stamp = read_json(root / STAMP) if (root / STAMP).is_file() else {"files": [], "plots": {}}
+    stamp = _stamp(root / STAMP)
     files = [root / name for name in stamp["files"]]
     if only_if_changed and stamp.get("digest") == digest and all(path.is_file() for path in files):
         return [results, *files]
@@ -32,8 +34,17 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     for path in set(files) - set(made):  # what this report no longer has would mislead
         path.unlink(missing_ok=True)
     names = [str(path.relative_to(root)) for path in made]
-    replace_json(root / STAMP, {"digest": digest, "files": names, "plots": plots})
+    replace_json(root / STAMP, seal({"digest": digest, "files": names, "plots": plots}))
     return [results, *made]
+
+
+def _stamp(path: Path) -> dict:
+    """What the last report left; as if there had been none, if that is not as it was written."""
+    try:
+        stamp = read_json(path) if path.is_file() else {}
+    except SkipbenchError:
+        stamp = {}
+    return stamp if is_sealed(stamp) else {"files": [], "plots": {}}
 
 
 def input_digest(root: Path) -> str:

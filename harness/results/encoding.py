@@ -51,8 +51,11 @@ def dumps(value: object, indent: int | None = None, sort_keys: bool = False) -> 
 
 
 def loads(text: str | bytes) -> object:
-    """Strict JSON: NaN and Infinity are refused. Raises ValueError."""
-    return json.loads(text, parse_constant=_refuse_constant)
+    """Strict JSON: NaN and Infinity are refused, and what is nested too deep. Raises ValueError."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
 
 
 def _refuse_constant(name: str) -> object:
@@ -61,15 +64,26 @@ def _refuse_constant(name: str) -> object:
 
 def digest(value: object) -> str:
     """SHA-256 of a JSON value, whatever the order of its keys."""
-    return hashlib.sha256(dumps(value, sort_keys=True).encode()).hexdigest()
+    return _digest(plain(value))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, allow_nan=False, sort_keys=True).encode()).hexdigest()
 
 
 def seal(document: Mapping) -> dict:
     """`document` with a `sha256` of everything else in it, so that a later change can be found."""
-    body = plain({key: value for key, value in document.items() if key != "sha256"})
-    return {**body, "sha256": digest(body)}
+    body = plain(_body(document))
+    return {**body, "sha256": _digest(body)}
 
 
 def is_sealed(document: Mapping) -> bool:
-    """Whether a sealed document is as it was written."""
-    return seal(document)["sha256"] == document.get("sha256")
+    """Whether a sealed document, as read from its file, is as it was written."""
+    try:
+        return _digest(_body(document)) == document.get("sha256")
+    except (ValueError, RecursionError):  # 1e999, or nested too deep: nothing that `seal` lets through
+        return False
+
+
+def _body(document: Mapping) -> dict:
+    return {key: value for key, value in document.items() if key != "sha256"}

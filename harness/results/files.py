@@ -6,7 +6,9 @@ Every change to the disk goes through the few `os` calls of this file, which the
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,18 +39,43 @@ def append(path: Path, data: bytes) -> None:
 def replace(path: Path, data: bytes) -> None:
     """Put `data` in place of the file at once: readers see the old bytes or the new ones, never a part.
 
-    Raises SkipbenchError if the disk is full or fails.
+    Of several writers at the same time the last one wins. Raises SkipbenchError if the disk is full or fails.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     with _explained(path):
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            _write_all(handle, data)
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        os.replace(temporary, path)
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            try:
+                _write_all(handle, data)
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+            os.replace(temporary, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        _remove_abandoned(path)
         _sync_folder(path.parent)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Delete what killed processes left of earlier writes of this file."""
+    for other in path.parent.glob(f".{glob.escape(path.name)}.*-*.tmp"):
+        owner = other.name.removeprefix(f".{path.name}.").split("-")[0]
+        if owner.isdecimal() and not _is_alive(int(owner)):
+            with contextlib.suppress(OSError):
+                os.unlink(other)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another user's, or no process number: not ours to judge
+        return True
+    return True
 
 
 def replace_if_changed(path: Path, data: bytes) -> bool:
@@ -61,7 +88,12 @@ def replace_if_changed(path: Path, data: bytes) -> bool:
 
 def replace_json(path: Path, document: object) -> None:
     """Write a JSON document as a whole, indented for people."""
-    replace(path, (dumps(document, indent=1) + "\n").encode())
+    replace(path, json_bytes(document))
+
+
+def json_bytes(document: object) -> bytes:
+    """What `replace_json` writes."""
+    return (dumps(document, indent=1) + "\n").encode()
 
 
 def read_json(path: Path) -> dict:

@@ -1,4 +1,4 @@
-"""What a results folder holds, read without a lock; a file that cannot be read is named, never passed over."""
+"""What a results folder holds, read without a lock; a file that was altered or cannot be read is named, never used."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import SkipbenchError, UsageError
-from .files import read_json
+from ..errors import UsageError
+from .documents import CONFIG, FAILURE, SCORES, SUITE, TIMING, file_hash, load, not_ours
 from .records import read_lines
 
+NOT_SCORED = "it is not the file that was scored"
 TIMING_SETTING = ("batch_size", "dtype", "device", "threads", "attention", "decoding")
 
 
@@ -22,12 +23,22 @@ class RunFiles:
     scores: dict | None
 
     def records(self) -> list[dict]:
-        """The whole lines of records.jsonl, in order; empty if the file is not there."""
-        return read_lines(self.folder / "records.jsonl").records
+        """The whole lines of records.jsonl, in order; empty if an unfinished run has none yet.
+
+        Raises SkipbenchError naming the file if it is not the one that was scored.
+        """
+        path = self.folder / "records.jsonl"
+        lines = read_lines(path)
+        if self.scores is not None and lines.sha256 != self.scores["records_sha256"]:
+            raise not_ours(path, NOT_SCORED)
+        return lines.records
 
 
 def load_runs(root: Path) -> list[RunFiles]:
-    """Every run of a results folder, finished or not, by run id. Raises SkipbenchError naming an unreadable file."""
+    """Every run of a results folder, finished or not, by run id.
+
+    Raises SkipbenchError naming a file that cannot be read, was altered or is of another version.
+    """
     folders = sorted(path for path in (root / "runs").glob("*") if path.is_dir() and any(path.iterdir()))
     return [_load_run(folder) for folder in folders if not _just_begun(folder)]
 
@@ -38,18 +49,22 @@ def _just_begun(folder: Path) -> bool:
 
 
 def _load_run(folder: Path) -> RunFiles:
-    scores = folder / "scores.json"
-    config = _with(folder / "run.json", "run_id", "task", "method")
-    return RunFiles(folder, config, _with(scores, "values") if scores.exists() else None)
+    config = load(folder / "run.json", CONFIG, folder.name)
+    if not (folder / "scores.json").exists():
+        return RunFiles(folder, config, None)
+    scores = load(folder / "scores.json", SCORES, folder.name)
+    if file_hash(folder / "run.json") != scores["run_sha256"]:
+        raise not_ours(folder / "run.json", NOT_SCORED)
+    return RunFiles(folder, config, scores)
 
 
 def load_timings(root: Path) -> list[dict]:
     """Every timing group, by group id, without what the suite has timed anew since.
 
-    Raises SkipbenchError naming an unreadable file.
+    Raises SkipbenchError naming a file that cannot be read, was altered or is of another version.
     """
     paths = sorted((root / "timing").glob("*.json"))
-    groups = {path.stem: _with(path, "task", "source", "model", "methods") for path in paths}
+    groups = {path.stem: load(path, TIMING, path.stem) for path in paths}
     named = {name for name in (load_suite(root) or {}).get("jobs", []) if name in groups}
     anew = {key for name in named for key in _timed(groups[name])}
     return [group if name in named else _without(group, anew) for name, group in groups.items()]
@@ -66,24 +81,15 @@ def _without(group: dict, keys: set[tuple]) -> dict:
     return {**group, "methods": kept}
 
 
-def _with(path: Path, *names: str) -> dict:
-    """A document that has these fields; SkipbenchError naming the file and the first one that is missing."""
-    document = read_json(path)
-    missing = next((name for name in names if not isinstance(document, dict) or name not in document), None)
-    if missing:
-        raise SkipbenchError(f"{path} is not what skipbench writes: it has no {missing!r}; move it out of the folder")
-    return document
-
-
 def load_failures(root: Path) -> dict[str, dict]:
     """{job id: {"job", "error"}} of the jobs that failed and have not succeeded since."""
-    return {path.stem: read_json(path) for path in sorted((root / "failures").glob("*.json"))}
+    return {path.stem: load(path, FAILURE) for path in sorted((root / "failures").glob("*.json"))}
 
 
 def load_suite(root: Path) -> dict | None:
     """suite.json, or None if the folder has none."""
     path = root / "suite.json"
-    return read_json(path) if path.exists() else None
+    return load(path, SUITE) if path.exists() else None
 
 
 def check_folder(root: str | Path, needs: Sequence[str] = ("runs", "timing", "results.csv")) -> Path:

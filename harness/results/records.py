@@ -6,6 +6,7 @@ so that a file says by itself which batches are whole and which records were alt
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,11 +25,13 @@ def batch_lines(records: Sequence[dict]) -> bytes:
 
 @dataclass
 class Lines:
-    """What a records file holds: `records`, `ends` (byte offset after each) and the bytes of a torn last line."""
+    """What a records file holds: `records`, `ends` (byte offset after each), the bytes of a torn last line, and the
+    SHA-256 of the file."""
 
     records: list[dict]
     ends: list[int]
     torn: int
+    sha256: str
 
 
 def read_lines(path: Path) -> Lines:
@@ -38,7 +41,7 @@ def read_lines(path: Path) -> Lines:
     """
     data = path.read_bytes() if path.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
-    lines = Lines([], [], len(data) - len(whole))
+    lines = Lines([], [], len(data) - len(whole), hashlib.sha256(data).hexdigest())
     end = 0
     for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
         end += len(line) + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -12,19 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import SkipbenchError, UsageError
+from .documents import CONFIG, SCHEMA, file_hash, load, not_ours
 from .encoding import plain, seal
-from .files import append, cut, make_folder, read_json, remove, replace_json
-from .records import batch_lines, read_lines, whole_batches
+from .files import append, cut, json_bytes, make_folder, remove, replace_if_changed, replace_json
+from .records import batch_lines, faults, read_lines, whole_batches
 
-SCHEMA = 1
 RECORDED_ONLY = frozenset({"environment", "suite", "training"})  # may differ between the starts of one run
 
 
 class Store:
     """A results folder held by this process alone: `with Store(root) as store: …`.
 
-    A second process is refused with UsageError. The lock is the kernel's, so a killed process leaves none behind.
-    `joined` is for the workers of the process that holds the lock; no two of them may be given the same job.
+    A second process is refused with UsageError, as is a folder that cannot be written to. The lock is the kernel's, so
+    a killed process leaves none behind. `joined` is for the workers of the process that holds the lock; no two of them
+    may be given the same job.
     """
 
     def __init__(self, root: str | Path, joined: bool = False) -> None:
@@ -79,11 +79,9 @@ class Store:
 
     def write_suite(self, name: str, suite_hash: str, jobs: Sequence[str]) -> None:
         """Record what this folder should hold when complete: run ids and group ids, in order."""
+        self._check_held()
         document = seal({"suite": name, "hash": suite_hash, "jobs": list(jobs)})
-        path = self.root / "suite.json"
-        if not path.is_file() or read_json(path) != document:
-            self._check_held()
-            replace_json(path, document)
+        replace_if_changed(self.root / "suite.json", json_bytes(document))
 
     def forget(self, job_id: str) -> None:
         """Delete what is recorded of a run or a timing group, so that it runs afresh."""
@@ -108,7 +106,8 @@ class Store:
 class Run:
     """One quality run on disk. `notes` says, a sentence each, what opening it repaired; `complete`: it has scores.
 
-    Opening cuts off a torn last line and an unfinished last batch, which must be run again whole.
+    Opening cuts off a torn last line and an unfinished last batch, which must be run again whole. Raises
+    SkipbenchError if a recorded example was altered or is there twice.
     """
 
     def __init__(self, folder: Path, config: dict) -> None:
@@ -135,6 +134,8 @@ class Run:
             self.notes.append(f"{self._path}: dropped {dropped} records of an unfinished batch, which runs again")
         if dropped and any(r["batch"] != lines.records[whole]["batch"] for r in lines.records[whole:]):
             raise SkipbenchError(f"{self._path}: batch {lines.records[whole]['batch']} is damaged; run with --fresh")
+        if wrong := faults(lines.records[:whole], None):
+            raise not_ours(self._path, wrong[0])
         if lines.torn or dropped:
             cut(self._path, lines.ends[whole - 1] if whole else 0)
         return lines.records[:whole]
@@ -172,16 +173,16 @@ class Run:
         `extra` are further JSON fields beside `values`. Raises SkipbenchError unless all `n` examples are recorded.
         """
         planned = self.config.get("n")
-        if planned is not None and len(self._done) != planned:
-            raise SkipbenchError(f"{self.folder}: {len(self._done)} of {planned} examples are recorded; not complete")
-        records = self._path.read_bytes() if self._path.exists() else b""
+        count = len(self._records)
+        if planned is not None and count != planned:
+            raise SkipbenchError(f"{self.folder}: {count} of {planned} examples are recorded; not complete")
         document = {
             "schema": SCHEMA,
             "run_id": self.config["run_id"],
-            "n": len(self._done),
+            "n": count,
             "values": values,
-            "records_sha256": hashlib.sha256(records).hexdigest(),
-            "run_sha256": hashlib.sha256((self.folder / "run.json").read_bytes()).hexdigest(),
+            "records_sha256": file_hash(self._path),
+            "run_sha256": file_hash(self.folder / "run.json"),
             **extra,
         }
         remove(self.folder.parent.parent / "failures" / f"{self.config['run_id']}.json")
@@ -190,7 +191,10 @@ class Run:
 
 def _locked(root: Path) -> int:
     """The open handle of the folder's lock file, locked for this process, whose number is written into it."""
-    handle = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        handle = os.open(root / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UsageError(f"cannot write to {root}: {error.strerror}; use a writable folder (--out)") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with contextlib.suppress(OSError):  # a full disk must not stop what needs no room
@@ -212,12 +216,7 @@ def _locked(root: Path) -> int:
 
 
 def _check_same(path: Path, config: dict) -> None:
-    recorded = read_json(path)
-    if recorded.get("schema") != SCHEMA:
-        raise SkipbenchError(
-            f"{path} has schema {recorded.get('schema')!r}, this version writes {SCHEMA}; use a new folder (--out)"
-        )
-    where = _difference(_compared(recorded), _compared(config))
+    where = _difference(_compared(load(path, CONFIG, config["run_id"])), _compared(config))
     if where:
         raise SkipbenchError(
             f"{path} was begun with another configuration: {where}. Use a new folder (--out), or --fresh"

@@ -33,18 +33,30 @@ def read_results(root: str | Path) -> pd.DataFrame:
 
     Built from the runs and timing files if they are there, else from results.csv. Missing numbers are NA; n, params,
     num_layers, batch_size, threads and seed are Int64, texts are strings. Raises UsageError if the folder holds no
-    results and SkipbenchError naming a file that cannot be read.
+    results and SkipbenchError naming a file that cannot be read or was altered.
     """
+    root = check_folder(root)
+    if (root / "runs").exists() or (root / "timing").exists():
+        return _frame(results_csv(root))
+    path = root / "results.csv"
+    try:
+        return _frame(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # not UTF-8, no table, words for numbers
+        reason = str(error).partition("\n")[0]
+        raise SkipbenchError(f"{path} is not what skipbench writes: {reason}; restore it, or make it anew") from error
+
+
+def _frame(text: str) -> pd.DataFrame:
+    """The frame of a results.csv; ValueError if the text is none."""
     import pandas as pd
 
-    root = check_folder(root)
-    from_files = (root / "runs").exists() or (root / "timing").exists()
-    text = results_csv(root) if from_files else (root / "results.csv").read_text(encoding="utf-8")
     frame = pd.read_csv(io.StringIO(text, newline=""), dtype="string", keep_default_na=False, na_filter=False)
     if list(frame.columns) != list(COLUMNS):
-        raise SkipbenchError(f"{root / 'results.csv'} is not what skipbench writes: its columns are others")
+        raise ValueError("its columns are others")
     for name in (*INTEGERS, *FLOATS):
         numbers = pd.to_numeric(frame[name].mask(frame[name] == ""))
+        if name in INTEGERS and (numbers.dropna() % 1 != 0).any():
+            raise ValueError(f"its {name} are not all integers")
         frame[name] = numbers.astype("Int64" if name in INTEGERS else "float64")
     return frame
 

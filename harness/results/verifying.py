@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import SkipbenchError
-from .encoding import is_sealed
+from .documents import CONFIG, SCORES, SUITE, TIMING, document_faults, file_hash
 from .files import read_json
-from .reading import RunFiles, check_folder, load_failures, load_suite
-from .records import faults, read_lines
-from .store import SCHEMA
+from .reading import NOT_SCORED, check_folder, load_failures
+from .records import Lines, faults, read_lines
 from .tidy import results_csv
-
-UNSEALED = {"suite", "hash", "jobs"}  # what suite.json held before it was sealed
 
 
 @dataclass(frozen=True)
@@ -41,8 +37,8 @@ def verify(root: str | Path) -> Verdict:
     """Read everything in a results folder again and say what is wrong; changes nothing.
 
     Found: jobs of suite.json without results, jobs that failed, records missing, double or altered, unfinished
-    batches, torn lines, files that are missing, no JSON or were changed after they were written, and a results.csv that
-    does not follow from the runs. Raises UsageError if the folder holds no results.
+    batches, torn lines, files that are missing, no JSON, of another version, another job's or changed after they were
+    written, and a results.csv that does not follow from the runs. Raises UsageError if the folder holds no results.
     """
     root = check_folder(root, ("runs", "timing"))
     problems, done = [], set()
@@ -67,48 +63,41 @@ def _run_faults(folder: Path) -> list[str]:
         return [str(error)]
     found = faults(lines.records, config.get("n"))
     found += [f"the last record is torn ({lines.torn} bytes)"] if lines.torn else []
-    found += _config_faults(folder, config)
-    run = RunFiles(folder, config, scores)
-    return found + (["it is not finished (no scores.json)"] if scores is None else _score_faults(run))
+    found += [f"run.json: {text}" for text in document_faults(config, CONFIG, folder.name)]
+    if scores is None:
+        return [*found, "it is not finished (no scores.json)"]
+    return found + _score_faults(folder, scores, lines)
 
 
-def _config_faults(folder: Path, config: dict) -> list[str]:
-    found = []
-    if config.get("run_id") != folder.name:
-        found.append(f"run.json belongs to run {config.get('run_id')!r}")
-    if config.get("schema") != SCHEMA:
-        found.append(f"run.json has schema {config.get('schema')!r}, not {SCHEMA}")
-    return found
-
-
-def _score_faults(run: RunFiles) -> list[str]:
-    found = [] if is_sealed(run.scores) else ["scores.json was altered"]
-    for key, name in (("records_sha256", "records.jsonl"), ("run_sha256", "run.json")):
-        path = run.folder / name
-        data = path.read_bytes() if path.exists() else b""
-        if hashlib.sha256(data).hexdigest() != run.scores.get(key):
-            found.append(f"{name} is not the file that was scored")
+def _score_faults(folder: Path, scores: dict, lines: Lines) -> list[str]:
+    found = [f"scores.json: {text}" for text in document_faults(scores, SCORES, folder.name)]
+    if lines.sha256 != scores.get("records_sha256"):
+        found.append(f"records.jsonl: {NOT_SCORED}")
+    if file_hash(folder / "run.json") != scores.get("run_sha256"):
+        found.append(f"run.json: {NOT_SCORED}")
     return found
 
 
 def _timing_faults(path: Path) -> list[str]:
     try:
-        return [] if is_sealed(read_json(path)) else ["it was altered"]
+        return document_faults(read_json(path), TIMING, path.stem)
     except SkipbenchError as error:
         return [str(error)]
 
 
 def _suite_faults(root: Path, done: set[str]) -> list[str]:
     try:
-        suite, failures = load_suite(root), load_failures(root)
+        failures = load_failures(root)
+        suite = read_json(root / "suite.json") if (root / "suite.json").exists() else None
     except SkipbenchError as error:
         return [str(error)]
-    found = [f"job {job} failed: {failure.get('error')}" for job, failure in failures.items()]
+    found = [f"job {job} failed: {failure['error']}" for job, failure in failures.items()]
     if suite is None:
         return [*found, "suite.json is missing, so it is not known which jobs should be here"]
-    if not is_sealed(suite) and suite.keys() != UNSEALED:
-        found.append("suite.json was altered")
-    missing = [job for job in suite.get("jobs", []) if job not in done and job not in failures]
+    wrong = [f"suite.json: {text}" for text in document_faults(suite, SUITE)]
+    if wrong:
+        return found + wrong
+    missing = [job for job in suite["jobs"] if job not in done and job not in failures]
     return found + [f"job {job} of suite {suite['suite']} has not run" for job in missing]
 
 
