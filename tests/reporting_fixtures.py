@@ -163,7 +163,7 @@ def add_mischief(root: Path) -> None:
     """A run whose texts would take over a page, one that is not finished, and a job that failed."""
     with Store(root) as store:
         evil = {"name": "evil", "variant": EVIL, "params": {}, "target": 2}
-        run = store.open_run("evil", run_config("evil", N, method=evil, task="e2e", prompt_template=EVIL))
+        run = store.open_run("evil", run_config("evil", N, method=evil, batch_size=8, prompt_template=EVIL))
         rows = batches(N, N, output=EVIL)[0]
         rows[0] |= {"output": "x" * 100_000}
         rows[N // 4] |= {"pieces": ["<b>", "&", "ok"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from harness.reporting import comparisons
 from harness.reporting.claim_list import CLAIMS, Claim
 from harness.reporting.claims import claims_table, claims_text, judge_panels
 from harness.reporting.judging import from_interval, holm, needed_n, paired, verdicts
-from harness.reporting.panels import Panel
+from harness.reporting.panels import Panel, panels
 from harness.reporting.points import Point, Timing, Value
 
 N, SPREAD = 630, 18.0
@@ -237,6 +237,145 @@ def test_a_clock_on_a_busy_machine_decides_nothing(kind):
     rival = timed("right", {1: (1.4, 1.3, 1.5)})
     right = "right" if kind == "closer" else "full"
     assert reason(full, left, rival, claim=Claim("c", "c", "s", kind, "left", right)) == "busy machine"
+
+
+def claim(kind: str, left: str = "left", right: str = "full", margin: float = 0.0, **changes) -> Claim:
+    return Claim("c", "a claim", "here", kind, left, right, (), margin, **changes)
+
+
+def at(point: Point, *timings: tuple[dict, Value], name: str = "speedup_wall") -> Point:
+    """The point with other timings."""
+    return replace(point, timings=tuple(Timing(setting, {name: value}) for setting, value in timings))
+
+
+def near(value: float) -> Value:
+    return Value(value, value - 0.01, value + 0.01)
+
+
+@pytest.mark.parametrize("kind, margin", [("any_batch", -0.1), ("faster", 0.3)])
+def test_a_seed_without_a_clock_does_not_wash_a_flag_off(kind, margin):
+    doubted = timed("left", {1: (1.9, 1.88, 1.92, None, None, "busy machine"), 8: (1.2, 1.18, 1.22)})
+    unseen = point("left", BASE, seed=1)
+    fulls = timed("full", {1: (1, 1, 1)}, target=None), point("full", BASE, 1.0, None, seed=1)
+    (group,) = panels([doubted, unseen, *fulls, point("floor", np.full(N, 5.0), 1.0, None)])
+    assert len(group.methods) == 2
+    assert judged(group, claim(kind, margin=margin))[0].verdict.reason == "busy machine"
+
+
+def test_equal_rounds_are_no_certainty_but_counts_are():
+    """An error of 0 says that nothing is known of how the clock varies."""
+    group = panel(FULL, timed("left", {1: (1.9, 1.9, 1.9)}))
+    verdict = judged(group, claim("faster", margin=0.3))[0].verdict
+    assert (verdict.verdict, verdict.p) == ("not decided", 1.0) and "every round" in verdict.reason
+
+
+@pytest.mark.parametrize("rounds", [5, 7, 10, 20])
+def test_a_clock_whose_truth_is_the_margin_is_judged_wrongly_one_time_in_twenty(rounds):
+    from harness.measuring.rounds import value
+
+    samples = 1.5 * (1 + 0.02 * np.random.default_rng(rounds).normal(size=(1500, rounds)))
+    saved = [at(point("left", BASE), ({"batch_size": 1}, Value(**value(row)))) for row in samples]
+    p_values = [comparisons.faster(claim("faster", margin=1 / 3), None, p, ()).p for p in saved]
+    assert 0.015 < np.mean(np.array(p_values) < 0.05) < 0.075
+
+
+def test_batch_claims_begin_at_batch_1_and_change_nothing_else():
+    verdict = judged(panel(FULL, timed("left", {8: (1.9, 1.88, 1.92), 32: (1.85, 1.83, 1.87)})), claim("any_batch"))[0]
+    assert "at batch 1" in verdict.verdict.reason
+    one = {"batch_size": 1, "threads": 2}
+    left = at(point("left", BASE), (one, near(1.9)), (one | {"threads": 1}, near(1.2)))
+    assert "at batch 1" in judged(panel(FULL, left), claim("any_batch"))[0].verdict.reason
+    mixed = at(
+        left, (one, near(1.9)), (one | {"batch_size": 8}, near(1.8)), ({"batch_size": 32, "threads": 1}, near(1))
+    )
+    assert judged(panel(FULL, mixed), claim("any_batch"))[0].evidence.estimate == pytest.approx(1.8 / 1.9 - 1)
+
+
+@pytest.mark.parametrize("changed", [{"batch_size": 32}, {"threads": 1}])
+def test_depth_is_priced_under_equal_conditions(changed):
+    def looped(method: str, layers: int, ms: float, **setting) -> Point:
+        model = {"name": f"l{layers}", "num_layers": layers, "num_cycles": layers // 4, "family": "opt"}
+        value = Value(ms, ms * 0.99, ms * 1.01)
+        where = {"batch_size": 1, "threads": 2} | setting
+        return at(point(method, BASE, target=None, model=model), (where, value), name="decode_ms_per_token")
+
+    deep = panel(looped("full", 12, 12.0), looped("speed", 12, 9.0))
+    found = judge_panels([deep, panel(looped("full", 4, 30.0, **changed))], (claim("deeper", "speed"),))[0]
+    assert "equal conditions" in found.verdict.reason
+    found = judge_panels([deep, panel(looped("full", 4, 6.0))], (claim("deeper", "speed"),))[0]
+    assert found.evidence.estimate == pytest.approx(-0.5)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_hardest_form_of_a_rival_counts_whatever_their_order(order):
+    def spread(method: str, std: float, label: str, wall: float) -> Point:
+        found = timed(method, {1: (wall, wall - 0.01, wall + 0.01)})
+        return replace(found, values=found.values | {"speedup_layers_std": Value(std)}, label=label)
+
+    rivals = [spread("right", 0.5, "right a", 1.2), spread("right", 0.1, "right b", 1.95)][::order]
+    group = panel(FULL, spread("left", 0.2, "left", 1.5), *rivals)
+    closer, steadier = judged(group, claim("closer", right="right"), claim("steadier", right="right"))
+    assert closer.evidence.estimate == pytest.approx(0.05 / 2 - 0.5 / 2) and closer.verdict.verdict == "refuted"
+    assert steadier.evidence.estimate == pytest.approx(math.log(0.1 / 0.2))
+
+
+def test_two_forms_of_the_left_side_are_told_apart():
+    forms = [replace(point("left", BASE + gain), label=f"left gain={gain}") for gain in (3, -3)]
+    judgements = judged(panel(FULL, *forms, point("right", BASE)))
+    assert [re.search(r"gain=-?\d", str(j)).group() for j in judgements] == ["gain=3", "gain=-3"]
+    assert "| left gain=3 |" in claims_table(judgements).markdown()
+
+
+def test_quality_is_kept_only_at_a_target_that_the_claim_names_and_that_was_met():
+    fine = BASE + np.random.default_rng(4).normal(2, 1, N)
+
+    def why(target: float, speed: float, **changes) -> str:
+        return judged(panel(FULL, point("left", fine, speed, target)), claim("keeps", margin=-0.05, **changes))[
+            0
+        ].verdict
+
+    assert why(2, 1.95).verdict == why(6, 6.0).verdict == "supported"
+    assert "target was missed: 1.02x" in why(4, 1.02).reason
+    assert "other targets than 1.2x" in why(1.2, 1.2).reason and "other targets" in why(8, 8.0).reason
+    assert why(1.2, 1.2, targets=(1, math.inf)).verdict == "supported"
+    assert "other targets" in why(1, 1.0, targets=(1, math.inf)).reason
+
+
+def test_training_seeds_of_one_random_choice_are_one_choice():
+    rng = np.random.default_rng(6)
+
+    def five(key: str) -> list[Point]:
+        points = []
+        for i in range(5):
+            seeds = {"skip_seed": 0, "seed": 0} | {key: i}
+            method = {"name": "right", "target": 2, "params": {"skip_seed": seeds["skip_seed"]}}
+            right = point("right", BASE - 5 + rng.normal(0, 2, N))
+            config = right.config | {"seed": seeds["seed"], "method": method}
+            points.append(replace(right, config=config, runs=(FakeRun(config, right.runs[0].values),)))
+        return points
+
+    others = [FULL, point("left", BASE + rng.normal(0, 2, N)), point("floor", np.full(N, 5.0), target=None)]
+    wants = replace(BEATS, runs=5)
+    assert judge_panels(panels([*others, *five("skip_seed")]), (wants,))[0].verdict.verdict == "supported"
+    assert "fewer" in judge_panels(panels([*others, *five("seed")]), (wants,))[0].verdict.reason
+
+
+def test_seeds_must_agree_against_a_rival_of_one_seed_too():
+    rng = np.random.default_rng(8)
+    left = [BASE + gain + rng.normal(0, 1, N) for gain in (9, 9, -4)]
+    judgement = judged(panel(point("full", [BASE] * 3, 1.0, None), point("left", left), point("right", BASE)))[0]
+    assert judgement.verdict.reason == "the seeds do not agree in sign"
+
+
+@pytest.mark.parametrize("name", ["data_hash", "limit", "max_prompt_tokens", "max_new_tokens", "batch_size", "threads"])
+def test_runs_on_other_data_or_made_otherwise_are_neither_seeds_nor_rivals(name):
+    mine, other = {name: 1}, {name: 2}
+    full, floor = (point(m, v, 1.0, None, **mine) for m, v in (("full", BASE + 20), ("floor", np.full(N, 5.0))))
+    groups = panels([full, floor, point("left", BASE + 5, **mine), point("right", BASE, **other)])
+    assert len(groups) == 2 and "no run of right" in judge_panels(groups, (BEATS,))[0].verdict.reason
+    assert len(panels([point("left", BASE, **mine), point("left", BASE, **other)])) == 2
+    if name == "data_hash":
+        assert [len(g.points) - len(g.methods) for g in groups] == [1, 0]
 
 
 def test_every_claim_names_a_known_comparison_and_is_told_in_words():

@@ -11,6 +11,7 @@ import sys
 import pytest
 from reporting_fixtures import QUALITY, TARGETS, add_run, shared_report
 from results_fixtures import metric as scored
+from results_fixtures import record, run_config
 
 from harness.reporting.curves import pareto
 from harness.reporting.equal_speed import at_speed, interpolated
@@ -140,6 +141,36 @@ def test_random_choices_of_a_control_are_averaged_too():
     assert [p.get("bleu").value for p in merge_seeds(runs)] == [12.0]
     sweep = [point("calm", 2, 50, None, params={"threshold": t}) for t in (0.5, 0.9)]
     assert len(merge_seeds(sweep)) == 2, "thresholds that nobody searched are two settings"
+
+
+def test_runs_of_one_seed_are_never_merged():
+    runs = [point("a", 2, 10.0, training={"steps": s}) for s in (1, 2)]
+    assert [p.get("bleu").value for p in merge_seeds(runs)] == [10.0, 10.0]
+    choices = [point("a", 2, 10.0, params={"skip_seed": s}, seed=1) for s in (1, 1, 2)]
+    assert len(merge_seeds(choices)) == 3 and len(merge_seeds(choices[1:])) == 1
+
+
+def test_a_variant_that_the_suite_does_not_name_stays(tmp_path):
+    with Store(tmp_path) as store:
+        for confidence in ("softmax", "state"):
+            facts = {"name": "calm", "variant": "", "params": {"confidence": confidence}, "target": 2}
+            run = store.open_run(confidence, run_config(confidence, 2, method=facts))
+            run.append([record(0, 0), record(1, 0)])
+            run.finish({"e2e_bleu": scored(50.0, 1.0), "speedup_layers": scored(2.0)})
+        store.write_suite("quick", "h", ["state"])
+    assert {p.params["confidence"] for p in load_points(tmp_path)} == {"softmax", "state"}
+
+
+def test_a_table_over_all_panels_names_the_data_and_compares_within_a_panel():
+    points = []
+    for source, quality in (("local", 60.0), ("stand-in", 80.0)):
+        points += [point("full", 1, quality, None, source=source)]
+        points += [point("skipdecode", 2, quality, source=source, params={"horizon": h}) for h in ("a", "b")]
+        points[-1].values["bleu"] = Value(quality - 1)
+    table = {t.id: t for t in build(panels(points))}["skipdecode-main"]
+    heads = [c.heading for c in table.columns]
+    bold = [row[heads.index("data")].shown for row in table.rows if row[heads.index("BLEU")].best]
+    assert sorted(bold) == ["STAND-IN DATA (made up, not the real task)", "local data"]
 
 
 def test_a_run_that_the_suite_has_replaced_is_left_out(tmp_path):

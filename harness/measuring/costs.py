@@ -64,14 +64,18 @@ class CostModel:
     """Costs of one group and what they predict, with intervals over its rounds.
 
     `ms` holds milliseconds a step, one a round, of the baseline (`full`), the probes and any number of methods.
-    Medians of the same resampled rounds go into both sides of each difference and ratio.
+    Medians of the same resampled rounds go into both sides of each difference and ratio. `doubt`, why the rounds should
+    not be believed, becomes the flag of every value.
     """
 
-    def __init__(self, ms: Mapping[str, list[float]], num_layers: int, confidence: float, seed: int = 0) -> None:
+    def __init__(
+        self, ms: Mapping[str, list[float]], num_layers: int, confidence: float, doubt: str | None = None
+    ) -> None:
         rounds = len(ms["full"])
-        drawn = np.random.default_rng(seed).integers(rounds, size=(RESAMPLES, rounds)) if rounds > 1 else None
+        drawn = np.random.default_rng(0).integers(rounds, size=(RESAMPLES, rounds)) if rounds > 1 else None
         self._medians = {key: float(np.median(times)) for key, times in ms.items()}
         self._drawn = drawn is not None and {key: np.median(np.array(t)[drawn], axis=1) for key, t in ms.items()}
+        self._flag = {"flag": doubt} if doubt else {}
         self.costs = solve(self._medians, num_layers, confidence)
         self._resampled = self._drawn and solve(self._drawn, num_layers, confidence)
 
@@ -92,7 +96,7 @@ class CostModel:
         low, high = (
             quantile_interval(of(self._resampled, self._drawn) + np.zeros(RESAMPLES)) if self._drawn else (None,) * 2
         )
-        return {"value": float(of(self.costs, self._medians)), "low": low, "high": high}
+        return {"value": float(of(self.costs, self._medians)), "low": low, "high": high, **self._flag}
 
 
 def confidence_ms(backbone, rows: int, clock: DeviceClock, calls: int = 20) -> float:

@@ -16,7 +16,7 @@ from .machine import environment
 from .probes import probes
 from .reads import speedup_reads, weight_reads
 from .running import Entry, Runs, Shape, no_collection, run_rounds, warm_up
-from .values import exact, method_entry
+from .values import believed, exact, method_entry
 
 BASELINE = "full"
 REPEATS, SECONDS, WIDTH = 20, 60.0, 0.05
@@ -73,11 +73,13 @@ def conditions(backbone: Backbone, batch_size: int) -> dict:
 
 
 def _cost_model(runs: dict[str, Runs], probed: dict[str, Runs], baseline: Runs, shape: Shape) -> CostModel:
-    times = {("method", key): one.ms for key, one in runs.items()}
-    times |= {name: one.ms for name, one in probed.items()} | {"full": baseline.ms}
+    """The model of the rounds in which nothing was disturbed: each of its numbers draws on several entries."""
+    kept, doubt = believed([*runs.values(), *probed.values()])
+    everything = {("method", key): one for key, one in runs.items()} | probed | {"full": baseline}
+    times = {name: [ms for i, ms in enumerate(one.ms) if i in kept] for name, one in everything.items()}
     entry = baseline.entry
     confidence = confidence_ms(entry.backbone, len(shape.prompts[0]), shape.clock)
-    return CostModel(times, entry.method.num_layers, confidence)
+    return CostModel(times, entry.method.num_layers, confidence, doubt)
 
 
 def _timing_file(runs: dict[str, Runs], baseline: Runs, shape: Shape, rounds: int, model: CostModel | None) -> dict:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..scoring.statistics import bootstrap_interval
+from ..scoring.statistics import median_interval
 
-FEWEST = 5  # rounds before an interval is believed: a bootstrap over fewer is too narrow
+FEWEST = 5  # rounds before an interval is believed: that of fewer is too narrow
 
 
 def round_order(count: int, number: int) -> list[int]:
@@ -22,17 +22,17 @@ def round_order(count: int, number: int) -> list[int]:
     return order[::-1] if count % 2 and number // count % 2 else order
 
 
-def value(samples: Sequence[float], seed: int = 0) -> dict:
-    """Median over rounds with its 95 % bootstrap interval; no interval for one round, no value for none."""
+def value(samples: Sequence[float]) -> dict:
+    """Median over rounds with its 95 % interval; no interval for one round, no value for none."""
     if not len(samples):
         return {"value": None, "low": None, "high": None}
-    low, high = bootstrap_interval(samples, seed=seed) or (None, None)
+    low, high = median_interval(samples) or (None, None)
     return {"value": float(np.median(samples)), "low": low, "high": high}
 
 
-def narrow(samples: Sequence[float], width: float, seed: int = 0) -> bool:
+def narrow(samples: Sequence[float], width: float) -> bool:
     """Whether the interval of these rounds is at most `width` of their median."""
     if len(samples) < FEWEST:
         return False
-    found = value(samples, seed)
+    found = value(samples)
     return found["high"] - found["low"] <= width * abs(found["value"])

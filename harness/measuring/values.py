@@ -2,10 +2,12 @@
 
 All times are medians over rounds, all speed-ups medians of ratios formed within a round, so that what drifts between
 rounds cancels. Rounds in which something else had the processor are left out; where too few others remain, all are used
-and the values carry a `flag` that says so.
+and the values carry a `flag` that says so, as they do where there were too few rounds at all.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -25,7 +27,8 @@ def exact(number: float | None) -> dict:
 def method_entry(runs: Runs, baseline: Runs, prompt_tokens: int) -> dict:
     """`values`, `flags`, `raw` and the counted trace of one method; `prompt_tokens` are those of all rows."""
     trace = runs.trace
-    rounds, busy = _undisturbed([*zip(baseline.samples, runs.samples, strict=False)])
+    kept, doubt = believed([baseline, runs])
+    rounds = [(baseline.samples[i], runs.samples[i]) for i in kept]  # the baseline's sample and the method's
     samples, per_token = [ours for _, ours in rounds], baseline.trace.steps and trace.steps
     shorter = _shorter(trace, baseline.trace)
     timed = {
@@ -34,30 +37,38 @@ def method_entry(runs: Runs, baseline: Runs, prompt_tokens: int) -> dict:
         **_times(samples, trace),
         "throughput_with_prompt": value([(prompt_tokens + trace.tokens) / s.call_s for s in samples if s.call_s]),
     }
-    if busy:
-        timed = {name: entry | {"flag": busy} for name, entry in timed.items()}
+    timed = flagged(timed, doubt)
     if shorter:
-        timed["speedup_total"] |= {"flag": "; ".join(filter(None, (shorter, busy)))}
+        timed["speedup_total"] |= {"flag": "; ".join(filter(None, (shorter, doubt)))}
     names = ("prefill_s", "decode_s", "call_s", "cpu_share")
     return {
         "values": {**timed, **_counted(runs), "cpu_share": exact(_share(runs.samples))},
-        "flags": [*filter(None, (shorter, busy))],
+        "flags": [*filter(None, (shorter, doubt))],
         "raw": {"first_run_s": runs.first_s, **{name: [getattr(s, name) for s in runs.samples] for name in names}},
         "kv_bytes_by_step": runs.kv_by_step,
         "trace": vars(trace),
     }
 
 
-Rounds = list[tuple[Sample, Sample]]  # the baseline's sample and the method's, round by round
+def believed(runs: Sequence[Runs]) -> tuple[list[int], str | None]:
+    """The rounds in which none of the runs was disturbed; if too few are left, all of them.
 
-
-def _undisturbed(rounds: Rounds) -> tuple[Rounds, str | None]:
-    """The rounds to believe; if too few are left, all of them and what must be said about it."""
-    quiet = [pair for pair in rounds if not any(sample.disturbed for sample in pair)]
-    if len(quiet) >= min(FEWEST, len(rounds)):
+    Beside them what must be said of numbers from these rounds, if anything must.
+    """
+    rounds = [*zip(*(one.samples for one in runs), strict=True)]
+    if len(rounds) < FEWEST:
+        return [*range(len(rounds))], f"too few rounds: {len(rounds)}, and an interval needs {FEWEST}"
+    quiet = [i for i, samples in enumerate(rounds) if not any(sample.disturbed for sample in samples)]
+    if len(quiet) >= FEWEST:
         return quiet, None
-    share = np.mean([sample.cpu_share for pair in rounds for sample in pair])
-    return rounds, f"busy machine: a processor was there for {100 * share:.0f} % of the time only; measure again"
+    share = _share([sample for samples in rounds for sample in samples])
+    busy = f"busy machine: a processor was there for {100 * share:.0f} % of the time only; measure again"
+    return [*range(len(rounds))], busy
+
+
+def flagged(values: dict[str, dict], doubt: str | None) -> dict[str, dict]:
+    """The values, each with the flag if there is a doubt."""
+    return {name: entry | {"flag": doubt} for name, entry in values.items()} if doubt else values
 
 
 def _share(samples: list[Sample]) -> float | None:
@@ -65,7 +76,7 @@ def _share(samples: list[Sample]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _ratios(rounds: Rounds, name: str, factor: float = 1.0) -> list[float]:
+def _ratios(rounds: Sequence[tuple[Sample, Sample]], name: str, factor: float = 1.0) -> list[float]:
     """Baseline's time over the method's, round by round; a time of 0 gives no ratio."""
     times = ((getattr(theirs, name), getattr(ours, name)) for theirs, ours in rounds)
     return [factor * a / b for a, b in times if a and b]

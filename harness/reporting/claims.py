@@ -15,23 +15,28 @@ from . import comparisons
 from .claim_list import CLAIMS, Claim
 from .judging import UNJUDGED, Evidence, Verdict, verdicts
 from .panels import Panel, panels
-from .points import load_points
+from .points import Point, load_points
 from .table import Cell, Column, Table
 from .words import MISSING, panel_title, target_title, task_title
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """One claim on one panel and target: the evidence, if there was any, and the verdict with its reason."""
+    """One claim on one panel and target: the evidence, if there was any, and the verdict with its reason.
+
+    `label` names the curve of the claim's left side.
+    """
 
     claim: Claim
     panel: Panel
     target: float | None
     evidence: Evidence | None
     verdict: Verdict
+    label: str
 
     def __str__(self) -> str:
         where = f"{task_title(self.panel.config['task'])}, {target_title(self.target)}"
+        where += "" if self.label == self.claim.left else f", {self.label}"
         return f"{self.verdict.verdict}: {self.claim.text} ({where}): {_shown(self)}; {self.verdict.reason}"
 
 
@@ -45,29 +50,30 @@ def judge_panels(groups: Sequence[Panel], claims: Sequence[Claim] = CLAIMS) -> l
     found = [(claim, *case) for claim in claims for panel in groups for case in _cases(claim, panel, groups)]
     decided = iter(verdicts([outcome for *_, outcome in found if isinstance(outcome, Evidence)]))
     judgements = []
-    for claim, panel, target, outcome in found:
+    for claim, panel, point, outcome in found:
         if isinstance(outcome, Evidence):
-            judgements.append(Judgement(claim, panel, target, outcome, next(decided)))
+            judgements.append(Judgement(claim, panel, point.target, outcome, next(decided), point.label))
         else:
-            judgements.append(Judgement(claim, panel, target, None, Verdict(UNJUDGED, None, outcome)))
+            verdict = Verdict(UNJUDGED, None, outcome)
+            judgements.append(Judgement(claim, panel, point.target, None, verdict, point.label))
     return judgements
 
 
-def _cases(claim: Claim, panel: Panel, groups: Sequence[Panel]) -> Iterator[tuple[Panel, float | None, object]]:
-    """(panel, target, evidence or the reason why there is none) for every point of the claim's left side."""
+def _cases(claim: Claim, panel: Panel, groups: Sequence[Panel]) -> Iterator[tuple[Panel, Point, object]]:
+    """(panel, point, evidence or the reason why there is none) for every point of the claim's left side."""
     if claim.tasks and panel.config["task"].split(":")[0] not in claim.tasks:
         return
     compare: Callable = getattr(comparisons, claim.kind)
     for point in panel.methods:
         if point.method == claim.left and point.checkpoint == "own":
             obstacle = comparisons.below_floor(panel)
-            yield panel, point.target, obstacle or compare(claim, panel, point, groups)
+            yield panel, point, obstacle or compare(claim, panel, point, groups)
 
 
 def claims_table(judgements: Sequence[Judgement]) -> Table:
     """The verdicts as a table."""
-    heads = ("verdict", "claim", "task", "target", "difference", "must exceed", "p (Holm)", "why", "model", "data",
-             "source of the claim")  # fmt: skip
+    heads = ("verdict", "claim", "task", "method", "target", "difference", "must exceed", "p (Holm)", "why", "model",
+             "data", "source of the claim")  # fmt: skip
     rows = [_row(judgement) for judgement in judgements]
     keys = [
         {"task": task_title(j.panel.config["task"]), "method": j.claim.left, "model": j.panel.config["model"]["name"]}
@@ -89,8 +95,9 @@ def _row(judgement: Judgement) -> list[Cell]:
     needed = f"; about {verdict.needed:,} {what} would decide" if verdict.needed else ""
     p_value = MISSING if verdict.p is None else f"{verdict.p:.2g}"
     task, target = task_title(config["task"]), target_title(judgement.target)
-    texts = [verdict.verdict, judgement.claim.text, task, target, _shown(judgement), _margin(judgement.evidence),
-             p_value, verdict.reason + needed, model, str(config.get("source")), judgement.claim.source]  # fmt: skip
+    texts = [verdict.verdict, judgement.claim.text, task, judgement.label, target, _shown(judgement),
+             _margin(judgement.evidence), p_value, verdict.reason + needed, model, str(config.get("source")),
+             judgement.claim.source]  # fmt: skip
     return [Cell(text) for text in texts]
 
 

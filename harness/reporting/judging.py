@@ -30,6 +30,7 @@ class Evidence:
     spread: float  # standard deviation of one example's difference
     seeds_agree: bool = True
     unit: str = ""
+    freedom: float = math.inf  # degrees of freedom behind the spread
 
     @property
     def p(self) -> float:
@@ -73,17 +74,25 @@ def _agree(seeds: Sequence[float], margin: float) -> bool:
     return len({s > margin for s in seeds}) < 2
 
 
-def from_interval(estimate: float, error: float | None, margin: float, n: int = 0, unit: str = "") -> Evidence:
-    """Evidence from a number with its standard error (None: counted exactly, not sampled)."""
-    from scipy.stats import norm
+def from_interval(
+    estimate: float, error: float | None, margin: float, n: int = 0, unit: str = "", freedom: float = math.inf
+) -> Evidence:
+    """Evidence from a number with its standard error (None: counted exactly, not sampled).
 
-    if not error:
+    `freedom`: degrees of freedom of the error. An error of 0 decides nothing: how much the number varies is not known.
+    """
+    from scipy.stats import t
+
+    if error == 0:
+        return Evidence(estimate, estimate, estimate, margin, 1.0, 1.0, n, 0.0, unit=unit)
+    if error is None:
         above, below = float(estimate <= margin), float(estimate >= margin)
         return Evidence(estimate, estimate, estimate, margin, above, below, n, 0.0, unit=unit)
-    score, half = (estimate - margin) / error, float(norm.ppf(0.975)) * error
+    score, half = (estimate - margin) / error, float(t.ppf(0.975, freedom)) * error
     spread = error * math.sqrt(max(n, 1))
-    above, below = float(norm.sf(score)), float(norm.cdf(score))
-    return Evidence(estimate, estimate - half, estimate + half, margin, above, below, n, spread, unit=unit)
+    above, below = float(t.sf(score, freedom)), float(t.cdf(score, freedom))
+    low, high = estimate - half, estimate + half
+    return Evidence(estimate, low, high, margin, above, below, n, spread, unit=unit, freedom=freedom)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -107,16 +116,17 @@ def _verdict(item: Evidence, p: float, tests: int) -> Verdict:
         return Verdict(UNDECIDED, p, "the seeds do not agree in sign")
     if p < ALPHA:
         return Verdict(SUPPORTED if above else REFUTED, p, "beyond the margin" if above else "short of the margin")
-    reason = "the interval holds the margin" if item.high > item.low else "every example gives the same difference"
+    alike = "every example gives the same difference" if item.n else "every round gave the same, or too nearly so"
+    reason = "the interval holds the margin" if item.high > item.low else alike
     return Verdict(UNDECIDED, p, reason, needed_n(item, tests))
 
 
 def needed_n(item: Evidence, tests: int) -> int | None:
     """Examples that would decide with 80 % probability if the difference seen is the true one; None if none would."""
-    from scipy.stats import norm
+    from scipy.stats import norm, t
 
     gap = abs(item.estimate - item.margin)
     if not gap or not item.spread:
         return None
-    quantiles = norm.ppf(1 - ALPHA / (2 * tests)) + norm.ppf(POWER)
+    quantiles = t.ppf(1 - ALPHA / (2 * tests), item.freedom) + norm.ppf(POWER)
     return math.ceil((quantiles * item.spread / gap) ** 2)

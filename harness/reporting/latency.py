@@ -9,10 +9,27 @@ from .judging import Evidence, from_interval
 from .panels import LIKE, Panel
 from .points import REFERENCE, Point, Value
 
+FREEDOM = 4  # degrees of freedom behind a clock's interval: at least five rounds
+
 
 def standard_error(value: Value) -> float | None:
-    """The standard error behind a 95 % interval."""
-    return None if value.low is None or value.high is None else (value.high - value.low) / 3.92
+    """The standard error behind a clock's 95 % interval, of which the farther bound counts."""
+    if value.low is None or value.high is None:
+        return None
+    from scipy.stats import t
+
+    return max(value.high - value.value, value.value - value.low) / float(t.ppf(0.975, FREEDOM))
+
+
+def from_clock(estimate: float, error: float, margin: float, unit: str) -> Evidence:
+    """Evidence from a number made of medians over rounds, with its standard error."""
+    return from_interval(estimate, error, margin, unit=unit, freedom=FREEDOM)
+
+
+def least(outcomes: Sequence[Evidence | str]) -> Evidence | str:
+    """The outcome against the rival that is hardest to beat; a reason against judging any of them comes first."""
+    reasons = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    return reasons[0] if reasons else min(outcomes, key=lambda evidence: evidence.estimate)
 
 
 def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Evidence | str:
@@ -25,7 +42,7 @@ def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     error = standard_error(wall)
     if error is None:
         return "the clock ran once, so its number has no interval"
-    return from_interval(1 - 1 / wall.value, error / wall.value**2, claim.margin, unit=f"of the time, batch {size}")
+    return from_clock(1 - 1 / wall.value, error / wall.value**2, claim.margin, f"of the time, batch {size}")
 
 
 def deeper(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Evidence | str:
@@ -33,20 +50,35 @@ def deeper(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
     cycles = _cycles(point)
     if cycles < 2:
         return "the decoder has one cycle"
-    shallow = next(
-        (p for other in panels if _alike(panel, other) for p in other.methods if _is_one_cycle(p, point)), None
-    )
-    if shallow is None:
+    shallow = [p for other in panels if _alike(panel, other) for p in other.methods if _is_one_cycle(p, point)]
+    if not shallow:
         return f"there is no full with one cycle of {point.num_layers // cycles} layers"
-    (deep, size), (one, _) = (_smallest(p, "decode_ms_per_token") for p in (point, shallow))
+    pairs = [pair for one in shallow if (pair := same_setting(point, one, "decode_ms_per_token"))]
+    if not pairs:
+        return "the clock did not run for both under equal conditions"
+    return least([_depth_cost(claim, *pair, f"of one cycle's time, {cycles} cycles") for pair in pairs])
+
+
+def _depth_cost(claim: Claim, deep: Value, one: Value, size: int | None, unit: str) -> Evidence | str:
     if flag := deep.flag or one.flag:
         return flag
     errors = [standard_error(v) for v in (deep, one)]
     if None in errors:
-        return "the clock did not run for both, or ran once"
+        return "the clock ran once, so its numbers have no interval"
     ratio = deep.value / one.value
     error = ratio * float((errors[0] / deep.value) ** 2 + (errors[1] / one.value) ** 2) ** 0.5
-    return from_interval(1 - ratio, error, claim.margin, unit=f"of one cycle's time, {cycles} cycles, batch {size}")
+    return from_clock(1 - ratio, error, claim.margin, f"{unit}, batch {size}")
+
+
+def same_setting(left: Point, right: Point, name: str) -> tuple[Value, Value, int | None] | None:
+    """A timed metric of both under equal conditions and the batch size, the smallest at which both have it."""
+    pairs = [
+        (a.values[name], b.values[name], a.batch_size)
+        for a in left.timings
+        for b in right.timings
+        if a.setting == b.setting and a.values.get(name) and b.values.get(name)
+    ]
+    return min(pairs, key=lambda pair: pair[2] or 0, default=None)
 
 
 def _smallest(point: Point, name: str) -> tuple[Value, int | None]:

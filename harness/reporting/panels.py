@@ -9,12 +9,15 @@ from pathlib import Path
 
 from .points import FLOOR, REFERENCE, Point, Timing, Value, slug
 
-LIKE = ("task", "split", "source", "n", "dtype", "device", "attention", "decoding")
+DATA = ("task", "split", "source", "data_hash", "n")
+LIKE = (*DATA, "limit", "max_prompt_tokens", "max_new_tokens", "batch_size", "dtype", "device", "threads", "attention",
+        "decoding")  # fmt: skip
+HASH = 1 + LIKE.index("data_hash")  # its place in a panel's key, which the model begins
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What may be compared: points alike in task, split, source, n, model and everything of LIKE.
+    """What may be compared: points alike in model and everything of LIKE.
 
     `slug` begins the names of the panel's files.
     """
@@ -75,24 +78,40 @@ def _slugs(keys: Sequence[tuple]) -> dict[tuple, str]:
     names = {}
     for key in keys:
         same = [other for other in keys if short[other] == short[key]]
-        telling = [key[i] for i in range(len(key)) if len({other[i] for other in same}) > 1]
+        telling = [
+            key[i][:12] if i == HASH else key[i] for i in range(len(key)) if len({other[i] for other in same}) > 1
+        ]
         names[key] = slug("_".join([short[key], *telling]))
     return names
 
 
 def _floors(floors: Sequence[Point], config: dict) -> list[Point]:
-    return [p for p in floors if all(p.config.get(k) == config.get(k) for k in ("task", "split", "source", "n"))]
+    return [p for p in floors if all(p.config.get(k) == config.get(k) for k in DATA)]
 
 
 def merge_seeds(points: Sequence[Point]) -> list[Point]:
-    """Points that differ in the seed alone become one: mean of values and bounds, the range over seeds beside."""
+    """Points that differ in the seed alone become one: mean of values and bounds, the range over seeds beside.
+
+    Where two have the same seeds, something else differs, so none of them are merged.
+    """
     groups: dict[tuple, list[Point]] = defaultdict(list)
     for point in points:
-        params = {k: v for k, v in point.params.items() if not k.endswith("seed")}
+        params = {k: v for k, v in point.params.items() if k not in seed_parameters(point.params)}
         if point.target is not None:
             params.pop("threshold", None)  # found anew for each seed
         groups[(point.method, point.target, point.checkpoint, repr(sorted(params.items())))].append(point)
-    return [_merged(group) if len(group) > 1 else group[0] for group in groups.values()]
+    return [point for group in groups.values() for point in ([_merged(group)] if _seeds_differ(group) else group)]
+
+
+def seed_parameters(params: dict) -> dict:
+    """Those of a method's parameters that choose at random."""
+    return {k: v for k, v in params.items() if k.endswith("seed")}
+
+
+def _seeds_differ(group: Sequence[Point]) -> bool:
+    """Whether there are several points and each has seeds of its own."""
+    seeds = {repr((p.seed, sorted(seed_parameters(p.params).items()))) for p in group}
+    return len(group) > 1 and len(seeds) == len(group)
 
 
 def _merged(group: Sequence[Point]) -> Point:
@@ -125,7 +144,8 @@ def _mean(values: Sequence[Value]) -> Value:
 
     numbers = [v.value for v in known]
     seeds = (min(numbers), max(numbers)) if len(known) > 1 else None
-    return Value(average(lambda v: v.value), average(lambda v: v.low), average(lambda v: v.high), None, seeds)
+    flag = next((v.flag for v in known if v.flag), None)
+    return Value(average(lambda v: v.value), average(lambda v: v.low), average(lambda v: v.high), None, seeds, flag)
 
 
 def _named(points: Sequence[Point]) -> list[Point]:

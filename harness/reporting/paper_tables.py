@@ -56,7 +56,7 @@ SPECS = (
     ),
     Spec(
         "skipdecode-main", "SkipDecode's main table: quality by target",
-        ("task", "method", "target", "metrics", "token_accuracy", "speedup_layers", "speedup_wall"),
+        ("task", "model", "data", "method", "target", "metrics", "token_accuracy", "speedup_layers", "speedup_wall"),
         methods=(REFERENCE, "skipdecode"), needs=("skipdecode",), each=False,
         note=UNREAD + "It used OPT-350M to OPT-2.7B and other checkpoints and metrics than ours. The layer speed-up is "
         "the paper's true speed-up: the prompt is left out. The clock's is at the smallest batch size that was "
@@ -128,8 +128,9 @@ def _table(spec: Spec, groups: Sequence[Panel]) -> Table:
     points = [p for panel in groups for p in ordered(panel) if _wanted(spec, p)]
     words = [w for column in spec.columns for w in _expanded(column, points)]
     entries = _timed_entries(points) if "batch" in words else [(p, None) for p in points]
+    home = {id(p): i for i, panel in enumerate(groups) for p in panel.methods}
     rows = mark_best([[_cell(spec, p, w, size) for w in words] for p, size in entries],
-                     [_rivals(p, size) for p, size in entries])  # fmt: skip
+                     [_rivals(p, home.get(id(p)), size) for p, size in entries])  # fmt: skip
     keys = [row_keys(p) for p, _ in entries]
     for extra in spec.paper_rows(groups[0]) if spec.paper_rows else []:
         rows.append([_paper_cell(extra.get(w), w) for w in words])
@@ -178,11 +179,11 @@ def _batches(point: Point) -> list[int | None]:
     return sorted({t.batch_size for t in point.timings}) or [None]
 
 
-def _rivals(point: Point, batch_size: int | None) -> tuple | None:
-    """Rows among which the best is sought: the methods at one target, on one task, model and batch size."""
+def _rivals(point: Point, panel: int | None, batch_size: int | None) -> tuple | None:
+    """Rows among which the best is sought: the methods of one panel at one target and batch size."""
     if point.method in (REFERENCE, FLOOR) or point.target is None:
         return None
-    return (point.task, point.model, point.target, point.checkpoint, batch_size)
+    return (panel, point.target, point.checkpoint, batch_size)
 
 
 def _cell(spec: Spec, point: Point, word: str, batch_size: int | None) -> Cell:
@@ -231,6 +232,7 @@ def _filled(cell: Cell) -> bool:
 WORDS: dict[str, Callable[[Point], str]] = {
     "task": lambda p: task_title(p.task),
     "model": lambda p: p.model,
+    "data": lambda p: source_title(p.config.get("source")),
     "depth": lambda p: str(p.num_layers),
     "cycles": lambda p: str((p.config.get("model") or {}).get("num_cycles") or Cell().text),
     "method": lambda p: f"floor: {p.variant}" if p.method == FLOOR else p.label or p.method,

@@ -115,7 +115,8 @@ def _visible(config: dict) -> tuple:
     method, model = config["method"], config.get("model") or {}
     keys = ("task", "split", "source", "n", "checkpoint", "batch_size", "dtype", "device", "threads", "attention")
     names = (model.get("name"), method["name"], method.get("target"))
-    return (*(str(config.get(k)) for k in (*keys, "decoding", "seed")), *map(str, names))
+    words = sorted((k, v) for k, v in (method.get("params") or {}).items() if isinstance(v, (str, bool)))  # a variant
+    return (*(str(config.get(k)) for k in (*keys, "decoding", "seed")), *map(str, names), repr(words))
 
 
 def _timings_by_run(groups: Iterable[dict]) -> dict[str, list[Timing]]:

@@ -15,8 +15,8 @@ __all__ = [
     "Paired",
     "SeedScore",
     "Score",
-    "bootstrap_interval",
     "check_metrics",
+    "median_interval",
     "over_seeds",
     "paired_test",
     "score",
@@ -24,7 +24,7 @@ __all__ = [
     "split_sentences",
 ]
 _LATE = {"Paired": "paired", "SeedScore": "paired", "over_seeds": "paired", "paired_test": "paired"}
-_LATE["bootstrap_interval"] = "statistics"
+_LATE["median_interval"] = "statistics"
 
 
 def __getattr__(name: str):

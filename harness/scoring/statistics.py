@@ -6,8 +6,10 @@ corpus value, the value of one example and of a thousand resamples come from the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from math import comb
 
 import numpy as np
 
@@ -79,12 +81,28 @@ def quantile_interval(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bootstrap_interval(
-    values: np.ndarray, statistic: Callable[..., np.ndarray] = np.median, resamples: int = 1000, seed: int = 0
-) -> tuple[float, float] | None:
-    """The 95 % percentile-bootstrap interval of `statistic(values, axis)`, such as the median of repeated timings."""
-    values = np.asarray(values, dtype=float)
-    if len(values) < 2:
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """The 95 % interval of the median from order statistics: the sign test's, which supposes nothing of the spread.
+
+    Between two order statistics it is interpolated (Hettmansperger and Sheather 1986), so that it covers about 95 % for
+    six values or more. Fewer cover less between their extremes: five 93.75 %, two 50 %. None for fewer than two.
+    """
+    ordered = np.sort(np.asarray(values, dtype=float))
+    n = len(ordered)
+    if n < 2:
         return None
-    drawn = np.random.default_rng(seed).integers(len(values), size=(resamples, len(values)))
-    return quantile_interval(statistic(values[drawn], axis=1))
+    depth, inwards = _sign_test(n)
+    outer, inner = ordered[[depth - 1, n - depth]], ordered[[min(depth, n - 1), max(n - depth - 1, 0)]]
+    low, high = (1 - inwards) * outer + inwards * inner
+    return float(low), float(high)
+
+
+@cache
+def _sign_test(n: int) -> tuple[int, float]:
+    """Which value from either end bounds the median of `n`, and the share of the way from it to the next one."""
+    covers = [1 - 2 * sum(comb(n, i) for i in range(depth)) / 2**n for depth in range(1, n // 2 + 1)]
+    depth = max(1, sum(c >= CONFIDENCE for c in covers))
+    if depth == len(covers) or covers[depth - 1] <= CONFIDENCE:
+        return depth, 0.0
+    part = (covers[depth - 1] - CONFIDENCE) / (covers[depth - 1] - covers[depth])
+    return depth, (n - depth) * part / (depth + (n - 2 * depth) * part)
