@@ -62,15 +62,18 @@ def quality_of(method: str, target: float, top: float) -> float:
     return top if method == "full" else top * QUALITY[method] ** (target - 1)
 
 
-def add_run(store: Store, task: str, method: str, target: float | None, seed: int = 0, **changes) -> str:
-    """One finished quality run; returns its id."""
+def add_run(
+    store: Store, task: str, method: str, target: float | None, seed: int = 0, threshold: float = 0.9, **changes
+) -> str:
+    """One finished quality run; returns its id, which names all but calm's threshold where that is the usual one."""
     source, metrics, top = TASKS[task]
-    run_id = f"{task}-{method}-{target}-{seed}".replace(":", "-")
+    usual = "" if threshold == 0.9 else f"-{threshold}"
+    run_id = f"{task}-{method}-{target}-{seed}{usual}".replace(":", "-")
     rng = np.random.default_rng([seed, *run_id.encode()])
     rows = records(method, target or 1, rng)
     main = quality_of(method, target or 1, top)
     layers = LAYERS * sum(len(r["layers_needed"]) for r in rows) / sum(sum(r["layers_needed"]) for r in rows)
-    params = {"confidence": "state", "threshold": 0.9, "tau": 0.0} if method == "calm" else {}
+    params = {"confidence": "state", "threshold": threshold, "tau": 0.0} if method == "calm" else {}
     config = run_config(
         run_id, N, task=task, source=source, metrics=metrics, seed=seed, batch_size=8, plan=plan(method, target or 1),
         method={"name": method, "variant": "", "params": params, "target": target}, **changes,
