@@ -14,6 +14,7 @@ from .notation import parse_target
 from .progress import Reporter
 from .results import Store
 from .results.files import read_json
+from .results.reading import suite_name
 from .suite import Suite, load_suite, suite_hash
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -50,6 +51,8 @@ def run_suite(
         if fresh:
             for name_ in ids:
                 store.forget(name_)
+        if suite_name(root) not in (None, suite.name):
+            reporter.say(f"{root} holds results of suite {suite_name(root)!r}; tables and plots will show both")
         store.write_suite(suite.name, suite_hash(suite), list(ids))
         failed = EXECUTORS[executor](ids, store, reporter)
         _report(root)

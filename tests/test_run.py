@@ -168,3 +168,14 @@ def test_fresh_forgets_and_runs_again(checkpoints, finished, tmp_path):
 def test_unknown_executor(tmp_path):
     with pytest.raises(UsageError, match="unknown executor 'slurm'; choose from: local"):
         run_suite("smoke", tmp_path, executor="slurm")
+
+
+def test_another_suite_in_the_folder_is_said(checkpoints, finished, tmp_path, capsys):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    own = tmp_path / "mine.yaml"
+    own.write_text((ROOT / "harness/suites/smoke.yaml").read_text())
+    run_suite("smoke", copy, quiet=False, **OPTIONS)
+    assert "holds results of suite" not in capsys.readouterr().err
+    run_suite(str(own), copy, quiet=False, **OPTIONS)
+    assert f"{copy} holds results of suite 'smoke'; tables and plots will show both" in capsys.readouterr().err

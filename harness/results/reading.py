@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import SkipbenchError, UsageError
 from .documents import CONFIG, FAILURE, SCORES, SUITE, TIMING, file_hash, load, not_ours
+from .files import read_json
 from .records import read_lines
 
 NOT_SCORED = "it is not the file that was scored"
@@ -98,3 +99,11 @@ def check_folder(root: str | Path, needs: Sequence[str] = ("runs", "timing", "re
     if not any((root / name).exists() for name in needs):
         raise UsageError(f"{root} holds no results; give the folder that `skipbench run … --out DIR` wrote")
     return root
+
+
+def suite_name(root: str | Path) -> str | None:
+    """The suite whose results a folder holds, as far as its suite.json can be read."""
+    try:
+        return str(read_json(Path(root) / "suite.json")["suite"])
+    except (SkipbenchError, LookupError):
+        return None
