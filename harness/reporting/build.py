@@ -8,6 +8,7 @@ from pathlib import Path
 from ..results import load_failures, load_runs, load_suite, write_results_csv
 from ..results.files import read_json, replace_if_changed, replace_json
 from ..results.reading import check_folder
+from .points import REFERENCE
 
 DEPTH = "/depth"
 STAMP = ".report.json"  # digest of the inputs and the files made from them
@@ -94,18 +95,21 @@ def _write_tables(folder: Path, tables) -> list[Path]:
 
 def _draw(folder: Path, groups, drawn: dict) -> dict:
     """Draw the panels that are not as they were when last drawn."""
-    code = _digest(_sources())
+    from .looks import assign_looks
+
+    looks = assign_looks(point.label for panel in groups for point in panel.methods if point.method != REFERENCE)
+    code = _digest(_sources()) + repr(sorted(looks.items()))
     made = {}
     for panel in groups:
         digest = hashlib.sha256((code + _contents(panel)).encode("utf-8", "backslashreplace")).hexdigest()
         old = drawn.get(panel.slug, {})
         current = old.get("digest") == digest and all((folder / name).is_file() for name in old["files"])
-        made[panel.slug] = old if current else {"digest": digest, "files": _draw_panel(folder, panel)}
-    made |= _draw_depth(folder, groups, code, drawn)
+        made[panel.slug] = old if current else {"digest": digest, "files": _draw_panel(folder, panel, looks)}
+    made |= _draw_depth(folder, groups, code, drawn, looks)
     return made
 
 
-def _draw_depth(folder: Path, groups, code: str, drawn: dict) -> dict:
+def _draw_depth(folder: Path, groups, code: str, drawn: dict, looks: dict) -> dict:
     """The pictures that compare models of several depths, kept under a name no panel has."""
     from . import depth
     from .style import styled
@@ -115,7 +119,7 @@ def _draw_depth(folder: Path, groups, code: str, drawn: dict) -> dict:
     if old.get("digest") == digest and all((folder / name).is_file() for name in old["files"]):
         return {DEPTH: old}
     with styled():
-        return {DEPTH: {"digest": digest, "files": [path.name for path in depth.draw(groups, folder)]}}
+        return {DEPTH: {"digest": digest, "files": [path.name for path in depth.draw(groups, folder, looks)]}}
 
 
 def _contents(panel) -> str:
@@ -124,9 +128,9 @@ def _contents(panel) -> str:
     return repr([(point.label, point.values, point.timings) for point in panel.points]) + repr(runs)
 
 
-def _draw_panel(folder: Path, panel) -> list[str]:
+def _draw_panel(folder: Path, panel, looks: dict) -> list[str]:
     from . import costs, curves, plans
     from .style import styled
 
     with styled():
-        return [path.name for part in (curves, plans, costs) for path in part.draw(panel, folder)]
+        return [path.name for part in (curves, plans, costs) for path in part.draw(panel, folder, looks)]

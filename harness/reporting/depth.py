@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from .looks import Look
 from .panels import LIKE, Panel
 from .points import REFERENCE, Point, Timing, slug
-from .style import INK, axes_legend, figure, heading, look, save
+from .style import INK, axes_legend, figure, heading, save
 from .words import metric
 
 PIPELINED = "speed"
 
 
-def draw(groups: Sequence[Panel], folder: Path) -> list[Path]:
+def draw(groups: Sequence[Panel], folder: Path, looks: dict[str, Look]) -> list[Path]:
     """A picture a task that has looped decoders of several depths from the same number of weights."""
-    return [path for panels in _families(groups) for path in _picture(panels, folder)]
+    return [path for panels in _families(groups) for path in _picture(panels, folder, looks)]
 
 
 def _families(groups: Sequence[Panel]) -> list[list[Panel]]:
@@ -31,12 +32,12 @@ def _families(groups: Sequence[Panel]) -> list[list[Panel]]:
     return [panels for panels in families if len({p.config["model"]["num_layers"] for p in panels}) > 1]
 
 
-def _picture(panels: Sequence[Panel], folder: Path) -> list[Path]:
+def _picture(panels: Sequence[Panel], folder: Path, looks: dict[str, Look]) -> list[Path]:
     sizes = sorted({t.batch_size for p in panels for point in p.methods for t in point.timings})
     fig, axes = figure(1, 1 + len(sizes), width=3.0, height=2.9, gap=0.65)
     name = panels[0].main_metric
     for method, label in ((REFERENCE, "sequential"), (PIPELINED, "pipelined (speed)")):
-        style = {"color": INK, "marker": "*", "linestyle": ":"} if method == REFERENCE else look(method, [method])
+        style = {"color": INK, "marker": "*", "linestyle": ":"} if method == REFERENCE else looks[method].curve()
         points = [p for panel in panels for p in panel.methods if p.method == method and p.checkpoint == "own"]
         if method == REFERENCE:
             _line(axes[0][0], [(p, p.get(name)) for p in points], name, "", style)
