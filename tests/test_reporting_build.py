@@ -13,7 +13,7 @@ from reporting_fixtures import N, add_run, shared_report
 
 from harness.errors import SkipbenchError, UsageError
 from harness.reporting import build_report
-from harness.reporting.costs import _known_loss
+from harness.reporting.along_output import _known_loss
 from harness.reporting.curves import _floor
 from harness.reporting.panels import Panel, panels
 from harness.reporting.plans import layer_shares

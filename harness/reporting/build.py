@@ -10,6 +10,7 @@ from ..results.files import read_json, replace_if_changed, replace_json
 from ..results.reading import check_folder
 from .points import REFERENCE
 
+PARTS = ("runs", "timing", "failures", "suite.json")  # of which a results folder has at least one
 DEPTH = "/depth"
 STAMP = ".report.json"  # digest of the inputs and the files made from them
 
@@ -22,12 +23,11 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     panels that changed are drawn. Raises UsageError if the folder holds no results, SkipbenchError naming a file that
     cannot be read.
     """
-    root = check_folder(root, ("runs", "timing", "failures", "suite.json"))
+    root = check_folder(root, PARTS)
     results = write_results_csv(root)
-    digest = input_digest(root)
-    stamp = read_json(root / STAMP) if (root / STAMP).is_file() else {"files": [], "plots": {}}
+    digest, stamp = input_digest(root), _stamp(root)
     files = [root / name for name in stamp["files"]]
-    if only_if_changed and stamp.get("digest") == digest and all(path.is_file() for path in files):
+    if only_if_changed and _made_from(digest, root, stamp):
         return [results, *files]
     made, plots = _build(root, stamp["plots"] if only_if_changed else {})
     for path in set(files) - set(made):  # what this report no longer has would mislead
@@ -35,6 +35,20 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     names = [str(path.relative_to(root)) for path in made]
     replace_json(root / STAMP, {"digest": digest, "files": names, "plots": plots})
     return [results, *made]
+
+
+def is_current(root: str | Path) -> bool:
+    """Whether `build_report` would find everything as it should be. Raises as it does."""
+    root = check_folder(root, PARTS)
+    return (root / "results.csv").is_file() and _made_from(input_digest(root), root, _stamp(root))
+
+
+def _made_from(digest: str, root: Path, stamp: dict) -> bool:
+    return stamp.get("digest") == digest and all((root / name).is_file() for name in stamp["files"])
+
+
+def _stamp(root: Path) -> dict:
+    return read_json(root / STAMP) if (root / STAMP).is_file() else {"files": [], "plots": {}}
 
 
 def input_digest(root: Path) -> str:
@@ -129,8 +143,8 @@ def _contents(panel) -> str:
 
 
 def _draw_panel(folder: Path, panel, looks: dict) -> list[str]:
-    from . import costs, curves, plans
+    from . import along_output, costs, curves, plans
     from .style import styled
 
     with styled():
-        return [path.name for part in (curves, plans, costs) for path in part.draw(panel, folder, looks)]
+        return [path.name for part in (curves, plans, costs, along_output) for path in part.draw(panel, folder, looks)]

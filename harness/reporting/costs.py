@@ -1,8 +1,7 @@
-"""What skipping really costs and saves: target against achieved, batch size, overhead, KV memory, loss by position."""
+"""What skipping really costs and saves: target against achieved, batch size, overhead, KV memory."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from .curves import bars, timed_batch_sizes
 from .doubts import clock_value, dagger, doubts, tint
 from .looks import Look
 from .panels import Panel
-from .plans import ENOUGH
 from .points import REFERENCE, Point, Value
-from .style import INK, QUIET, axes_legend, figure, footnote, heading, save
-from .words import NO_TARGET, metric, target_title
+from .style import INK, QUIET, figure, finish, footnote, heading, save
+from .words import metric, target_title
 
 LOWEST = "each method at its lowest target"
 ROWS = "Which rows are timed depends on the batch size, so what a row needs does too; single lines: as many as it runs."
@@ -23,7 +21,7 @@ ROWS = "Which rows are timed depends on the batch size, so what a row needs does
 
 def draw(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
     """Every cost picture for which the panel has numbers."""
-    drawers = (_achieved, _batch, _throughput, _overhead, _kv, _kv_by_step, _loss)
+    drawers = (_achieved, _batch, _throughput, _overhead, _kv)
     return [path for drawer in drawers for path in drawer(panel, folder, looks)]
 
 
@@ -48,7 +46,7 @@ def _achieved(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
     if sizes:
         axes[0][1].set_title(f"by the clock, batch size {sizes[0]}{dagger(timed)}")
     axes[0][0].set_ylabel("achieved speed-up (×)")
-    return _finish(fig, axes, panel, folder, "Achieved against target speed-up", "achieved", doubts(timed))
+    return finish(fig, axes, panel, folder, "Achieved against target speed-up", "achieved", doubts(timed))
 
 
 def _line(axis, spots: Sequence[tuple[float, Value]], label: str, look: Look) -> None:
@@ -64,13 +62,6 @@ def _line(axis, spots: Sequence[tuple[float, Value]], label: str, look: Look) ->
         axis.errorbar(
             xs, [y.value for y in ys], yerr=bars(ys), fmt=look.marker, color=tint(look.color, ys[0]), elinewidth=0.9
         )
-
-
-def _finish(fig, axes, panel: Panel, folder: Path, title: str, name: str, notes: Sequence[str] = ()) -> list[Path]:
-    footnote(fig, notes)
-    axes_legend(fig, axes)
-    heading(fig, panel, title)
-    return save(fig, folder, f"{panel.slug}_{name}")
 
 
 def by_batch(point: Point, name: str) -> list[tuple[int, Value]]:
@@ -104,7 +95,7 @@ def _batch(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
     axis.set_ylabel("mean layers a decode step")
     axis.axhline(next(iter(chosen.values())).num_layers, color=INK, linestyle="--", linewidth=0.9, label="full")
     axis.set_ylim(bottom=0)
-    return _finish(fig, axes, panel, folder, f"Layers needed by a row and run by its batch, {LOWEST}", "batch", [ROWS])
+    return finish(fig, axes, panel, folder, f"Layers needed by a row and run by its batch, {LOWEST}", "batch", [ROWS])
 
 
 def _layers_by_batch(point: Point, name: str) -> dict[int, float]:
@@ -141,7 +132,7 @@ def _throughput(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path
     axes[0][0].yaxis.set_major_formatter("{x:g}")
     axes[0][0].yaxis.set_minor_formatter("")
     notes = doubts(value for _, _, spots in drawn for _, value in spots)
-    return _finish(fig, axes, panel, folder, f"Throughput by batch size, {LOWEST}", "throughput", notes)
+    return finish(fig, axes, panel, folder, f"Throughput by batch size, {LOWEST}", "throughput", notes)
 
 
 def _overhead(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
@@ -151,61 +142,6 @@ def _overhead(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
 
 def _kv(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
     return _bars(panel, folder, looks, ("kv_bytes_peak", "kv_bytes_mean"), "kv", "Keys and values held in memory")
-
-
-def _kv_by_step(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
-    """Bytes held after each decode step, at the smallest batch size that was timed."""
-    timed = [(p, t) for p in panel.methods for t in p.timings if t.kv_bytes_by_step]
-    size = min((t.batch_size for _, t in timed), default=None)
-    scale = metric("kv_bytes_peak").scale
-    held = [(p, [b * scale for b in t.kv_bytes_by_step]) for p, t in timed if t.batch_size == size]
-    lines = [(p, range(1, len(steps) + 1), steps) for p, steps in held]
-    title = f"Keys and values held, by decode step, batch size {size}"
-    return _by_target(panel, folder, looks, lines, ("decode step", "keys and values (KiB)"), title, "kv-steps")
-
-
-def _loss(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
-    """Teacher-forced loss by output position, where the runs recorded it."""
-    lines = [(p, *zip(*_known_loss(p), strict=True)) for p in panel.methods if p.extra("loss_by_position")]
-    labels = ("output position (token)", "loss (nats per token)")
-    return _by_target(panel, folder, looks, lines, labels, "Loss by position in the output", "loss")
-
-
-Lines = Sequence[tuple[Point, Sequence[float], Sequence[float]]]  # a point with its xs and ys
-
-
-def _by_target(panel: Panel, folder: Path, looks: dict[str, Look], lines: Lines, labels: tuple[str, str], title: str,
-               name: str) -> list[Path]:  # fmt: skip
-    """Lines without markers, in axes for each target and for the methods without one; full, dotted, in all of them."""
-    targets = sorted({p.target for p, *_ in lines if p.method != REFERENCE}, key=lambda t: t or 0)
-    if not targets:
-        return []
-    fig, axes = figure(1, len(targets), width=3.1, height=3.0, sharey=True)
-    notes = []
-    for axis, target in zip(axes[0], targets, strict=True):
-        title_here = f"target {target_title(target)}" if target else NO_TARGET
-        notes += [f"{title_here}: {names} coincide" for names in _coinciding(lines, target)]
-        for point, xs, ys in lines:
-            if point.method == REFERENCE:
-                axis.plot(xs, ys, label=point.label, color=INK, linestyle=":")
-            elif point.target == target:
-                axis.plot(xs, ys, label=point.label, **looks[point.label].line())
-        axis.set_title(title_here)
-        axis.set_xlabel(labels[0])
-        axis.xaxis.get_major_locator().set_params(integer=True)
-    axes[0][0].set_ylabel(labels[1])
-    if name == "kv-steps":
-        axes[0][0].set_ylim(bottom=0)
-    return _finish(fig, axes, panel, folder, title, name, notes)
-
-
-def _coinciding(lines: Lines, target: float | None) -> list[str]:
-    """Names of the lines that hide each other in the axes of a target, a text for each group of them."""
-    alike: dict[tuple, list[str]] = defaultdict(list)
-    for point, _, ys in lines:
-        if point.method == REFERENCE or point.target == target:
-            alike[tuple(ys)].append(point.label)
-    return [", ".join(sorted(names)) for names in alike.values() if len(names) > 1]
 
 
 def _bars(panel: Panel, folder: Path, looks: dict[str, Look], names: tuple[str, ...], file: str, title: str,
@@ -245,11 +181,3 @@ def _bar_row(axis, values: Sequence[Value], looks: Sequence[Look], scale: float,
     if (spread := bars(values)) is not None:
         spread = [[scale * x for x in side] for side in spread]
         axis.errorbar(lengths, places, xerr=spread, fmt="none", ecolor=QUIET, elinewidth=1.1)
-
-
-def _known_loss(point: Point) -> list[tuple[int, float]]:
-    """(output position, mean loss), without positions that too few references reach, where it says little."""
-    losses = point.extra("loss_by_position")
-    tokens = point.extra("tokens_by_position") or [1] * len(losses)
-    rows = zip(losses, tokens, strict=True)
-    return [(i, x) for i, (x, n) in enumerate(rows, start=1) if x is not None and n >= ENOUGH * tokens[0]]

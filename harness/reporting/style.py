@@ -112,3 +112,13 @@ def save(fig: Figure, folder: Path, name: str) -> list[Path]:
     fig.savefig(paths[0], dpi=140, metadata={"Software": None})
     fig.savefig(paths[1], metadata={"Date": None, "Creator": None})
     return paths
+
+
+def finish(
+    fig: Figure, axes, panel: Panel, folder: Path, title: str, name: str, notes: Sequence[str] = ()
+) -> list[Path]:
+    """Footnote, one legend and heading, and save it as `<panel>_<name>`; returns the paths."""
+    footnote(fig, notes)
+    axes_legend(fig, axes)
+    heading(fig, panel, title)
+    return save(fig, folder, f"{panel.slug}_{name}")
