@@ -43,9 +43,9 @@ Lines = Sequence[tuple[Point, Sequence[float], Sequence[float]]]  # a point with
 def _by_target(panel: Panel, folder: Path, looks: dict[str, Look], lines: Lines, labels: tuple[str, str], title: str,
                name: str) -> list[Path]:  # fmt: skip
     """Lines without markers, in axes for each target and for the methods without one; full, dotted, in all of them."""
-    targets = sorted({p.target for p, *_ in lines if p.method != REFERENCE}, key=lambda t: t or 0)
-    if not targets:
+    if not lines:
         return []
+    targets = sorted({p.target for p, *_ in lines if p.method != REFERENCE}, key=lambda t: t or 0) or [None]
     fig, axes = figure(1, len(targets), width=3.1, height=3.0, sharey=True)
     notes = []
     for axis, target in zip(axes[0], targets, strict=True):

@@ -112,18 +112,19 @@ def _draw(folder: Path, groups, drawn: dict) -> dict:
     from .looks import assign_looks
 
     looks = assign_looks(point.label for panel in groups for point in panel.methods if point.method != REFERENCE)
-    code = _digest(_sources()) + repr(sorted(looks.items()))
+    code = _digest(_sources())
     made = {}
     for panel in groups:
-        digest = hashlib.sha256((code + _contents(panel)).encode("utf-8", "backslashreplace")).hexdigest()
+        here = repr([looks.get(point.label) for point in panel.methods])  # another panel's methods may change them
+        digest = hashlib.sha256((code + here + _contents(panel)).encode("utf-8", "backslashreplace")).hexdigest()
         old = drawn.get(panel.slug, {})
         current = old.get("digest") == digest and all((folder / name).is_file() for name in old["files"])
         made[panel.slug] = old if current else {"digest": digest, "files": _draw_panel(folder, panel, looks)}
-    made |= _draw_depth(folder, groups, code, drawn, looks)
+    made |= _draw_depth(folder, groups, code, drawn)
     return made
 
 
-def _draw_depth(folder: Path, groups, code: str, drawn: dict, looks: dict) -> dict:
+def _draw_depth(folder: Path, groups, code: str, drawn: dict) -> dict:
     """The pictures that compare models of several depths, kept under a name no panel has."""
     from . import depth
     from .style import styled
@@ -133,7 +134,7 @@ def _draw_depth(folder: Path, groups, code: str, drawn: dict, looks: dict) -> di
     if old.get("digest") == digest and all((folder / name).is_file() for name in old["files"]):
         return {DEPTH: old}
     with styled():
-        return {DEPTH: {"digest": digest, "files": [path.name for path in depth.draw(groups, folder, looks)]}}
+        return {DEPTH: {"digest": digest, "files": [path.name for path in depth.draw(groups, folder)]}}
 
 
 def _contents(panel) -> str:
