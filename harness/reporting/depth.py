@@ -37,11 +37,7 @@ def _picture(panels: Sequence[Panel], folder: Path) -> list[Path]:
     fig, axes = figure(1, 1 + len(sizes), width=3.0, height=2.9, gap=0.65)
     name = panels[0].main_metric
     for method, label in ((REFERENCE, "sequential"), (PIPELINED, "pipelined (speed)")):
-        style = (
-            {"color": INK, "marker": "*", "linestyle": ":"}
-            if method == REFERENCE
-            else assign_looks([method])[method].curve()
-        )
+        look = Look(INK, "*", ":", "") if method == REFERENCE else assign_looks([method])[method]
         points = [p for panel in panels for p in panel.methods if p.method == method and p.checkpoint == "own"]
         if method == REFERENCE:
             _line(axes[0][0], [(p, p.get(name)) for p in points], name, "", look)
