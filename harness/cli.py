@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .errors import SkipbenchError
+from .errors import JobsFailed, SkipbenchError
 
 INTERRUPTED = 130
 
@@ -59,7 +59,12 @@ def run(
     if plan:
         print(plan_text(prepare(suite, **options), out))
         return
-    print(summary(run_suite(suite, out, executor=executor, fresh=fresh, quiet=False, **options)))
+    try:
+        root = run_suite(suite, out, executor=executor, fresh=fresh, quiet=False, **options)
+    except JobsFailed as failure:  # the others have results to look at
+        print(summary(failure.root), flush=True)
+        raise
+    print(summary(root))
 
 
 @app.command("list")
@@ -164,10 +169,11 @@ def diagnose(
 @app.command()
 def report(folder: Annotated[Path, typer.Argument(help="A results folder.")]) -> None:
     """Make results.csv, tables and plots of a results folder anew where something changed."""
-    from .reporting import build_report
+    from .reporting import build_report, is_current
 
-    for path in build_report(folder):
-        print(path)
+    current = is_current(folder)
+    files = build_report(folder)
+    print(f"up to date: {folder / 'report.html'}" if current else "\n".join(map(str, files)))
 
 
 @app.command()

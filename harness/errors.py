@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class SkipbenchError(Exception):
@@ -19,6 +20,14 @@ class UsageError(SkipbenchError):
     """Something the caller asked for cannot be done as asked."""
 
     exit_code = 2
+
+
+class JobsFailed(SkipbenchError):
+    """Some jobs of a suite failed; what the others recorded lies in `root`, with a report of it."""
+
+    def __init__(self, message: str, root: Path):
+        super().__init__(message)
+        self.root = root
 
 
 def unknown(kind: str, name: object, options: Iterable[str]) -> UsageError:

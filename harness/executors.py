@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import SkipbenchError, UsageError, unknown
+from .errors import JobsFailed, UsageError, unknown
 from .jobs.identity import job_id, task_of
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
 from .jobs.preflight import check_devices, check_jobs, check_training_data
@@ -38,7 +38,7 @@ def run_suite(
     """Run a suite, going on where an earlier run of it stopped; returns the results folder.
 
     The arguments are the command line's options. Raises UsageError for anything that does not fit before a job runs,
-    and SkipbenchError at the end if a job failed: its reason stands in `failures/`, the others' results are kept.
+    and JobsFailed at the end if a job failed: its reason stands in `failures/`, the others' results are kept.
     """
     suite = prepare(name, task=task, method=method, model=model, target=target, limit=limit, data=data, plugin=plugin)
     if executor not in EXECUTORS:
@@ -58,9 +58,10 @@ def run_suite(
         _report(root)
     if failed:
         first = next(iter(failed))
-        raise SkipbenchError(
+        raise JobsFailed(
             f"{len(failed)} of {len(ids)} jobs failed; the others' results are kept in {root}. First: "
-            f"{ids[first].label}: {failed[first]}"
+            f"{ids[first].label}: {failed[first]}",
+            root,
         )
     return root
 

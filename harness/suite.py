@@ -149,6 +149,12 @@ def suite_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
+def description(name: str) -> str:
+    """What a built-in suite says of itself."""
+    path = FOLDER / f"{name}.yaml"
+    return str(read_yaml(path.read_text(encoding="utf-8"), str(path)).get("description", ""))
+
+
 def load_suite(name: str | Path, overrides: dict[str, Any] | None = None) -> Suite:
     """A suite by name or YAML file, validated. `overrides` narrow or replace: task, method, model, data, target, limit.
 

@@ -5,9 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from reporting_fixtures import add_run
 
 from harness import cli
-from harness.errors import SkipbenchError
+from harness.commands.listing import listing
+from harness.errors import JobsFailed, SkipbenchError
+from harness.results import Store
+from harness.suite import load_suite, suite_names
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -114,6 +118,41 @@ def test_list_names_everything():
     assert done.returncode == 0
     for name in ("skipdecode", "calm", "unified", "multi_layer", "random_skip", "full", "e2e", "quick", "mini-opt"):
         assert name in done.stdout
+
+
+def test_list_says_what_a_suite_is_for():
+    text = listing()
+    for name in suite_names():
+        assert f"  {name:16} {load_suite(name).description}" in text and load_suite(name).description
+
+
+def test_a_report_that_is_up_to_date_is_one_line(tmp_path, monkeypatch, capsys):
+    with Store(tmp_path) as store:
+        store.write_suite("quick", "h", ["a"])
+        store.fail("a", {}, "RuntimeError: out of luck")
+    said = []
+    for _ in range(2):
+        cli.report(tmp_path)
+        said.append(capsys.readouterr().out.splitlines())
+    assert str(tmp_path / "results.csv") in said[0] and said[1] == [f"up to date: {tmp_path / 'report.html'}"]
+    (tmp_path / "report.html").unlink()
+    cli.report(tmp_path)
+    assert str(tmp_path / "report.html") in capsys.readouterr().out.splitlines()
+
+
+def test_after_a_failed_job_the_others_figures_are_shown(tmp_path, monkeypatch, capsys):
+    def fail(*_, **__):
+        raise JobsFailed("1 of 2 jobs failed", tmp_path)
+
+    with Store(tmp_path) as store:
+        add_run(store, "e2e", "full", None)
+    monkeypatch.setattr("harness.executors.run_suite", fail)
+    monkeypatch.setattr(sys, "argv", ["skipbench", "run", "smoke"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    said = capsys.readouterr()
+    assert ended.value.code == 1 and said.err == "skipbench: 1 of 2 jobs failed\n"
+    assert "full" in said.out and f"Report:       {tmp_path / 'report.html'}" in said.out
 
 
 def test_plan_runs_nothing(tmp_path):

@@ -14,11 +14,11 @@ from reporting_fixtures import N, add_floor, add_run, shared_report
 
 from harness.errors import SkipbenchError, UsageError
 from harness.reporting import build_report
+from harness.reporting.along_output import _known_loss
 from harness.reporting.build import STAMP
-from harness.reporting.costs import _known_loss
 from harness.reporting.curves import _floor
 from harness.reporting.panels import Panel, panels
-from harness.reporting.plans import layer_shares
+from harness.reporting.plans import _plan, layer_shares
 from harness.reporting.points import Point, Value, load_points
 from harness.results import RunFiles, Store
 
@@ -114,6 +114,15 @@ def test_a_floor_far_below_does_not_flatten_the_curves(floor, drawn):
     told = [text.get_text() for text in axis.texts]
     assert told == (["↓ floor: title, 17.0"] if drawn == "words" else [])
     assert (axis.get_ylim() == (low, high)) == (drawn == "words")
+
+
+@pytest.mark.parametrize(("layers", "ticks"), [(1, [0]), (4, [0, 1, 2, 3]), (12, [0, 3, 6, 9]), (32, [0, 8, 16, 24])])
+def test_layers_are_numbered_evenly(layers, ticks):
+    axis = Figure().subplots()
+    plan = {"steps": [[0]] * 3}
+    config = {"method": {"name": "mine"}, "model": {"num_layers": layers}, "plan": plan}
+    _plan(axis, Point(config, {}), 3, 0)
+    assert axis.get_yticks().tolist() == ticks and axis.texts[0].get_text() == "no target"
 
 
 def test_loss_is_drawn_where_enough_references_reach():

@@ -80,6 +80,16 @@ def test_ties_and_lone_rows_are_not_bold():
     assert [r[0].best for r in mark_best(list(low), ["a", "a"])] == [True, False]
 
 
+def test_cost_rows_go_batch_by_batch_and_an_overhead_has_no_best(tables):
+    table = tables["e2e_mini-opt_stand-in_cost"]
+    rows = cells(table)
+    sizes = [r["batch"] for r in rows if r["batch"] != "–"]
+    assert sizes == sorted(sizes, key=int) and set(sizes) == {"1", "8"}
+    assert [r["method"] for r in rows if r["batch"] == "8"][0] == "full"
+    place = [c.heading for c in table.columns].index("overhead (ms/token)")
+    assert any(row[place].value for row in table.rows) and not any(row[place].best for row in table.rows)
+
+
 def test_published_figures_stand_beside_ours(tables):
     rows = cells(tables["translation-de-en_mini-opt_unified-main"])
     by = {(r["method"], r["target"]): r for r in rows}

@@ -11,7 +11,7 @@ from ..jobs.planning import FloorJob, Job, QualityJob, TimingJob, make_jobs
 from ..jobs.preflight import check_jobs
 from ..registry import METHODS, TASKS, Registry, load_plugin
 from ..results import Store
-from ..suite import Suite, TrainingSpec, suite_names
+from ..suite import Suite, TrainingSpec, description, suite_names
 from ..task import examples_of
 
 
@@ -22,7 +22,7 @@ def listing(plugins: Iterable[Path] = ()) -> str:
     for file in plugins:
         load_plugin(file)
     parts = [_registered("methods", METHODS), _registered("tasks", TASKS)]
-    parts.append("suites\n" + "\n".join(f"  {name}" for name in suite_names()))
+    parts.append("suites\n" + "\n".join(f"  {name:16} {description(name)}" for name in suite_names()))
     models = (f"  {name:16} {_shape(name)}" for name in BUILTIN)
     parts.append("built-in models\n" + "\n".join(models))
     return "\n\n".join(parts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..errors import UsageError
 from ..measuring import measure_group
 from ..method import Method, restore_method
@@ -13,6 +15,10 @@ from .quality import Item, encode_split, padded
 from .quality_run import QualityRun, model_facts
 from .sharing import fit_together, timed_entry
 from .workbench import Workbench
+
+
+def _count(entries: Sequence) -> str:
+    return "1 method alone" if len(entries) == 1 else f"{len(entries)} methods side by side"
 
 
 def run_timing(job: TimingJob, bench: Workbench) -> None:
@@ -29,7 +35,7 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
     if shared is not None:
         bench.say(f"{job.label}: the checkpoints do not fit in memory together; timed on those of {BASELINE}")
     entries = [timed_entry(run, method, shared, items) for run, _, method in members]
-    bench.say(f"{job.label}: {len(entries)} methods side by side, up to {spec.timing.seconds:g} s")
+    bench.say(f"{job.label}: {_count(entries)}, up to {spec.timing.seconds:g} s")
     measured = measure_group(
         entries,
         padded(items, first.backbone.pad_id),

@@ -1,6 +1,7 @@
 """Tables, plots, claims and the HTML report of a results folder.
 
     build_report(root)    brings results.csv, tables/, plots/ and report.html up to date; returns the files
+    is_current(root)      whether it would find nothing to do
     overview(root)        the main figures as plain text
     judge_claims(root)    the papers' claims, judged: a list of Judgement; claims_text(…) writes them for a terminal
 
@@ -16,10 +17,10 @@ Beyond the schema it uses, where they are there:
 
 import importlib
 
-from .build import build_report
+from .build import build_report, is_current
 from .overview import overview
 
-__all__ = ["build_report", "claims_text", "judge_claims", "overview"]
+__all__ = ["build_report", "claims_text", "is_current", "judge_claims", "overview"]
 
 
 def __getattr__(name: str):

@@ -10,7 +10,9 @@ from ..results import load_failures, load_runs, load_suite, write_results_csv
 from ..results.encoding import is_sealed, seal
 from ..results.files import read_json, replace_if_changed, replace_json
 from ..results.reading import check_folder
+from .points import REFERENCE
 
+PARTS = ("runs", "timing", "failures", "suite.json")  # of which a results folder has at least one
 DEPTH = "/depth"
 STAMP = ".report.json"  # digest of the inputs and the files made from them
 
@@ -23,12 +25,11 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     panels that changed are drawn. Raises UsageError if the folder holds no results, SkipbenchError naming a file that
     cannot be read.
     """
-    root = check_folder(root, ("runs", "timing", "failures", "suite.json"))
+    root = check_folder(root, PARTS)
     results = write_results_csv(root)
-    digest = input_digest(root)
-    stamp = _stamp(root / STAMP)
+    digest, stamp = input_digest(root), _stamp(root)
     files = [root / name for name in stamp["files"]]
-    if only_if_changed and stamp.get("digest") == digest and all(path.is_file() for path in files):
+    if only_if_changed and _made_from(digest, root, stamp):
         return [results, *files]
     made, plots = _build(root, stamp["plots"] if only_if_changed else {})
     for path in set(files) - set(made):  # what this report no longer has would mislead
@@ -38,10 +39,20 @@ def build_report(root: str | Path, only_if_changed: bool = True) -> list[Path]:
     return [results, *made]
 
 
-def _stamp(path: Path) -> dict:
+def is_current(root: str | Path) -> bool:
+    """Whether `build_report` would find everything as it should be. Raises as it does."""
+    root = check_folder(root, PARTS)
+    return (root / "results.csv").is_file() and _made_from(input_digest(root), root, _stamp(root))
+
+
+def _made_from(digest: str, root: Path, stamp: dict) -> bool:
+    return stamp.get("digest") == digest and all((root / name).is_file() for name in stamp["files"])
+
+
+def _stamp(root: Path) -> dict:
     """What the last report left; as if there had been none, if that is not as it was written."""
     try:
-        stamp = read_json(path) if path.is_file() else {}
+        stamp = read_json(root / STAMP) if (root / STAMP).is_file() else {}
     except SkipbenchError:
         stamp = {}
     return stamp if is_sealed(stamp) else {"files": [], "plots": {}}
@@ -105,13 +116,17 @@ def _write_tables(folder: Path, tables) -> list[Path]:
 
 def _draw(folder: Path, groups, drawn: dict) -> dict:
     """Draw the panels that are not as they were when last drawn."""
+    from .looks import assign_looks
+
+    looks = assign_looks(point.label for panel in groups for point in panel.methods if point.method != REFERENCE)
     code = _digest(_sources())
     made = {}
     for panel in groups:
-        digest = hashlib.sha256((code + _contents(panel)).encode("utf-8", "backslashreplace")).hexdigest()
+        here = repr([looks.get(point.label) for point in panel.methods])  # another panel's methods may change them
+        digest = hashlib.sha256((code + here + _contents(panel)).encode("utf-8", "backslashreplace")).hexdigest()
         old = drawn.get(panel.slug, {})
         current = old.get("digest") == digest and all((folder / name).is_file() for name in old["files"])
-        made[panel.slug] = old if current else {"digest": digest, "files": _draw_panel(folder, panel)}
+        made[panel.slug] = old if current else {"digest": digest, "files": _draw_panel(folder, panel, looks)}
     made |= _draw_depth(folder, groups, code, drawn)
     return made
 
@@ -135,9 +150,9 @@ def _contents(panel) -> str:
     return repr([(point.label, point.values, point.timings) for point in panel.points]) + repr(runs)
 
 
-def _draw_panel(folder: Path, panel) -> list[str]:
-    from . import costs, curves, plans
+def _draw_panel(folder: Path, panel, looks: dict) -> list[str]:
+    from . import along_output, costs, curves, plans
     from .style import styled
 
     with styled():
-        return [path.name for part in (curves, plans, costs) for path in part.draw(panel, folder)]
+        return [path.name for part in (curves, plans, costs, along_output) for path in part.draw(panel, folder, looks)]

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from .looks import Look, assign_looks
 from .panels import LIKE, Panel
 from .points import REFERENCE, Point, Timing, slug
-from .style import INK, axes_legend, figure, heading, look, save
+from .style import INK, axes_legend, figure, heading, save
 from .words import metric
 
 PIPELINED = "speed"
@@ -36,13 +37,13 @@ def _picture(panels: Sequence[Panel], folder: Path) -> list[Path]:
     fig, axes = figure(1, 1 + len(sizes), width=3.0, height=2.9, gap=0.65)
     name = panels[0].main_metric
     for method, label in ((REFERENCE, "sequential"), (PIPELINED, "pipelined (speed)")):
-        style = {"color": INK, "marker": "*", "linestyle": ":"} if method == REFERENCE else look(method, [method])
+        look = Look(INK, "*", ":", "") if method == REFERENCE else assign_looks([method])[method]
         points = [p for panel in panels for p in panel.methods if p.method == method and p.checkpoint == "own"]
         if method == REFERENCE:
-            _line(axes[0][0], [(p, p.get(name)) for p in points], name, "", style)
+            _line(axes[0][0], [(p, p.get(name)) for p in points], name, "", look)
         for axis, size in zip(axes[0][1:], sizes, strict=True):
             spots = [(p, t.values["decode_ms_per_token"]) for p in points for t in _timed(p, size)]
-            _line(axis, spots, "decode_ms_per_token", label, style)
+            _line(axis, spots, "decode_ms_per_token", label, look)
             axis.set_title(f"batch size {size}")
     for axis in axes[0]:
         axis.set_xlabel("layers run (cycles of the same weights)")
@@ -62,7 +63,7 @@ def _timed(point: Point, size: int) -> list[Timing]:
     return [t for t in point.timings if t.batch_size == size and t.values.get("decode_ms_per_token")]
 
 
-def _line(axis, spots: Sequence[tuple], name: str, label: str, style: dict) -> None:
+def _line(axis, spots: Sequence[tuple], name: str, label: str, look: Look) -> None:
     scale = metric(name).scale
     spots = [(p.num_layers, v) for p, v in spots if v]
     if not spots:
@@ -70,4 +71,4 @@ def _line(axis, spots: Sequence[tuple], name: str, label: str, style: dict) -> N
     bars = [[(v.value - (v.value if v.low is None else v.low)) * scale for _, v in spots],
             [((v.value if v.high is None else v.high) - v.value) * scale for _, v in spots]]  # fmt: skip
     xs, ys = [x for x, _ in spots], [v.value * scale for _, v in spots]
-    axis.errorbar(xs, ys, yerr=bars, label=label or None, elinewidth=0.9, **style)
+    axis.errorbar(xs, ys, yerr=bars, label=label or None, elinewidth=0.9, **look.curve())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .panels import Panel, panels
 from .points import FLOOR, REFERENCE, Point, Value, load_points
-from .words import FLAGGED, metric, number, panel_title, target_title
+from .words import FLAGGED, merged_flags, metric, number, panel_title, target_title
 
 
 def overview(root: str | Path) -> str:
@@ -15,14 +15,26 @@ def overview(root: str | Path) -> str:
 
 
 def _block(panel: Panel) -> str:
-    columns = ("speedup_layers", "speedup_wall", panel.main_metric)
-    rows = [["method", "target", *(metric(name).title for name in columns)]]
+    size = min((t.batch_size for p in panel.methods for t in p.timings if t.values.get("speedup_wall")), default=None)
+    columns = {"speedup_layers": None, "speedup_wall": size, panel.main_metric: None}  # and at which batch size
+    titles = [metric(name).title + (f", batch {size}" if size else "") for name, size in columns.items()]
+    rows, flags = [["method", "target", *titles]], []
     for point in sorted(panel.points, key=_order):
-        rows.append([_name(point), target_title(point.target), *(_figure(point.get(c), c) for c in columns)])
+        values = {name: point.get(name, size) for name, size in columns.items()}
+        rows.append([_name(point), target_title(point.target), *(_figure(v, name) for name, v in values.items())])
+        flags += [value.flag for value in values.values() if value.flag]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  " + "  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
-    flags = {point.get(c).flag: None for point in panel.points for c in columns if point.get(c).flag}
-    return "\n".join([panel_title(panel.config), *lines, *(f"  {FLAGGED} {flag}" for flag in flags)])
+    notes = [f"  {FLAGGED} {flag}" for flag in merged_flags(flags)] + [f"  ! {text}" for text in _below_floor(panel)]
+    return "\n".join([panel_title(panel.config), *lines, *notes])
+
+
+def _below_floor(panel: Panel) -> list[str]:
+    from .comparisons import below_floor  # with numpy, which finding that a report is up to date does without
+
+    full, known = panel.reference(), panel.floor(panel.main_metric)
+    reason = below_floor(panel) if known and full and full.get(panel.main_metric) else None
+    return [f"{reason}: no method's quality here says much"] if reason else []
 
 
 def _figure(value: Value, name: str) -> str:

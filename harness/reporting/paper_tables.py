@@ -147,9 +147,9 @@ def _table(spec: Spec, groups: Sequence[Panel]) -> Table:
 
 
 def _timed_entries(points: Sequence[Point]) -> list[tuple[Point, int | None]]:
-    """A row a point and batch size, what may be compared next to each other; what was never timed stands without."""
+    """A row a point and batch size, batch by batch, by target in each; what was never timed stands without."""
     entries = [(p, size) for p in points if p.method != FLOOR for size in _batches(p)]
-    return sorted(entries, key=lambda e: (e[0].method != REFERENCE, e[0].target or 0, e[1] or 0))
+    return sorted(entries, key=lambda e: (e[1] or 0, e[0].method != REFERENCE, e[0].target or 0))
 
 
 def _places(groups: Sequence[Panel]) -> str:

@@ -8,18 +8,19 @@ from pathlib import Path
 import numpy as np
 from matplotlib.patches import Rectangle
 
+from .looks import Look
 from .panels import Panel
 from .points import Point
-from .style import QUIET, figure, heading, save, widen
-from .words import target_title
+from .style import INK, QUIET, figure, heading, save, widen
+from .words import NO_TARGET, target_title
 
 GAP = 1.12  # from one picture of a row to the next, in widths
 ENOUGH = 0.05  # steps that fewer than this share of the rows reach are not drawn
 
 
-def draw(panel: Panel, folder: Path) -> list[Path]:
+def draw(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
     """The plan picture and the exit histogram of one panel."""
-    return _plan_picture(panel, folder) + _exit_histogram(panel, folder)
+    return _plan_picture(panel, folder) + _exit_histogram(panel, folder, looks)
 
 
 def _plan_picture(panel: Panel, folder: Path) -> list[Path]:
@@ -111,14 +112,18 @@ def _plan(axis, point: Point, steps: int, start: float):
     )  # fmt: skip
     axis.add_patch(Rectangle((start + 0.5, -0.5), steps, layers, fill=False, edgecolor=QUIET, linewidth=0.7))
     speed = point.get("speedup_layers").value
-    title = f"{target_title(point.target)} → {speed:.2f}x" if speed else target_title(point.target)
+    title = f"{_asked(point)} → {speed:.2f}x" if speed else _asked(point)
     axis.text(start + 0.5 + steps / 2, layers, title, ha="center", va="bottom", fontsize=8.5)
-    axis.set_yticks(sorted({0, layers // 2, layers - 1}))
+    axis.set_yticks(range(0, layers, -(-layers // 4)))
     axis.set_ylim(-0.7, layers - 0.3)
     return image
 
 
-def _exit_histogram(panel: Panel, folder: Path) -> list[Path]:
+def _asked(point: Point) -> str:
+    return target_title(point.target) if point.target else NO_TARGET
+
+
+def _exit_histogram(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
     """Where early exits leave: the share of decode steps that needed each number of layers."""
     exits = [(k, p) for k, v in panel.curves().items() for p in v if not p.config.get("plan") and not p.guesses]
     exits = [(label, p, needed) for label, p in exits if (needed := _needed(p)) is not None]
@@ -128,7 +133,9 @@ def _exit_histogram(panel: Panel, folder: Path) -> list[Path]:
     rows = -(-len(exits) // columns)
     fig, axes = figure(rows, columns, width=2.7, height=1.9, sharex=True, sharey=True)
     for axis, (label, point, needed) in zip(axes.flat, exits, strict=False):
-        _histogram(axis, needed[needed > 0], point.num_layers, f"{label}, {target_title(point.target)}")
+        _histogram(axis, needed[needed > 0], point.num_layers, looks[label])
+        mean = needed[needed > 0].mean()
+        axis.set_title(f"{label}, {_asked(point)} (mean {mean:.1f} layers)")
     for axis in axes.flat[len(exits) :]:
         axis.set_axis_off()
     for axis in axes.flat[max(len(exits) - columns, 0) : len(exits)]:  # the lowest of each column
@@ -140,11 +147,17 @@ def _exit_histogram(panel: Panel, folder: Path) -> list[Path]:
     return save(fig, folder, f"{panel.slug}_exits")
 
 
-def _histogram(axis, needed: np.ndarray, layers: int, title: str) -> None:
+def _histogram(axis, needed: np.ndarray, layers: int, look: Look) -> None:
     counts = np.bincount(needed, minlength=layers + 1)[1 : layers + 1]
-    axis.bar(range(1, layers + 1), counts / counts.sum(), color="#0072B2", width=0.8)
+    axis.bar(
+        range(1, layers + 1),
+        counts / counts.sum(),
+        color=look.color,
+        width=0.8,
+        hatch=look.hatch,
+        edgecolor="white",
+        linewidth=0,
+    )
     axis.set_xlim(0.3, layers + 0.7)
     axis.xaxis.get_major_locator().set_params(integer=True)
-    mean = float(needed.mean())
-    axis.axvline(mean, color=QUIET, linestyle="--", linewidth=1.1)
-    axis.set_title(f"{title} (mean {mean:.1f} layers)")
+    axis.axvline(float(needed.mean()), color=INK, linestyle="--", linewidth=1.1)

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from . import style
+from .looks import assign_looks
 from .positions import Curve, Diagnosis
 from .words import model_title, source_title, task_title
 
@@ -36,14 +37,10 @@ def save_plot(found: Diagnosis, folder: Path, name: str) -> list[Path]:
 
 
 def _curves(axis, curves: Sequence[Curve], shown: int, label: str) -> None:
-    names = [curve.method for curve in curves]
+    looks = assign_looks(curve.method for curve in curves if curve.method != "full")
     for number, curve in enumerate(curves):
         full = curve.method == "full"
-        how = (
-            {"color": style.INK, "linestyle": "-"}
-            if full
-            else style.look(curve.method, [n for n in names if n != "full"])
-        )
+        how = {"color": style.INK, "linestyle": "-"} if full else looks[curve.method].curve()
         how |= {
             "markevery": (number % 4, 4),
             "markersize": 4,

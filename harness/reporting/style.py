@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from matplotlib import rc_context
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from .panels import Panel
 from .words import model_title, source_title, task_title
 
-# Okabe and Ito's palette, told apart by the colour-blind; yellow is left out because it vanishes in print.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7F7F7F", "#5D3A9B", "#8C564B")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
-KNOWN = ("skipdecode", "unified", "calm", "multi_layer", "self_speculative", "speed", "random_skip", "oracle_exit")
 INK, QUIET = "#222222", "#8A8A8A"
+PALE = 0.45  # share of the colour in what is flagged
 
 RC = {
     "font.size": 9, "axes.titlesize": 9.5, "axes.labelsize": 9, "legend.fontsize": 8, "xtick.labelsize": 8,
@@ -57,14 +57,23 @@ def widen(fig: Figure, inches: float) -> float:
     return wide / new
 
 
-def look(label: str, labels: list[str]) -> dict:
-    """Colour and marker of a curve. Well-known methods keep theirs in every figure; others take what is left."""
-    base = label.split(" ")[0]
-    family = [x for x in labels if x.split(" ")[0] == base]
-    others = sorted({x.split(" ")[0] for x in labels} - set(KNOWN))
-    place = KNOWN.index(base) if base in KNOWN else len(KNOWN) + others.index(base)
-    line = ("-", "--", ":", "-.")[family.index(label) % 4]  # variants of one method share its colour
-    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "linestyle": line}
+def footnote(fig: Figure, notes: Sequence[str]) -> None:
+    """Small lines under the axes, in room made for them; before heading and legend, which are placed from the top."""
+    wide, high = fig.get_size_inches()
+    lines = [line for note in notes for line in wrap(note, int((wide - 0.2) / 0.06), subsequent_indent="   ")]
+    if not lines:
+        return
+    room = 0.08 + 0.15 * len(lines)
+    new, edges = high + room, fig.subplotpars
+    fig.set_size_inches(wide, new)
+    fig.subplots_adjust(bottom=(edges.bottom * high + room) / new, top=(edges.top * high + room) / new)
+    place = {"ha": "left", "va": "bottom", "fontsize": 7.5, "color": INK, "linespacing": 1.3}
+    fig.text(0.12 / wide, 0.06 / new, "\n".join(lines), **place)
+
+
+def pale(colour: str) -> tuple[float, float, float]:
+    """The colour of what should not be believed at once; mixed with white, so that nothing shines through it."""
+    return tuple(1 - PALE * (1 - part) for part in to_rgb(colour))
 
 
 def heading(fig: Figure, panel: Panel, what: str) -> None:
@@ -103,3 +112,13 @@ def save(fig: Figure, folder: Path, name: str) -> list[Path]:
     fig.savefig(paths[0], dpi=140, metadata={"Software": None})
     fig.savefig(paths[1], metadata={"Date": None, "Creator": None})
     return paths
+
+
+def finish(
+    fig: Figure, axes, panel: Panel, folder: Path, title: str, name: str, notes: Sequence[str] = ()
+) -> list[Path]:
+    """Footnote, one legend and heading, and save it as `<panel>_<name>`; returns the paths."""
+    footnote(fig, notes)
+    axes_legend(fig, axes)
+    heading(fig, panel, title)
+    return save(fig, folder, f"{panel.slug}_{name}")

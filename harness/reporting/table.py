@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .points import Value
-from .words import FLAGGED, MISSING, metric, with_interval
+from .words import FLAGGED, MISSING, merged_flags, metric, with_interval
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Table:
     @property
     def footnote(self) -> str:
         """The note, and what the marks at flagged values mean."""
-        flags = {c.value.flag: None for row in self.rows for c in row if c.value and c.value.flag}
+        flags = merged_flags(c.value.flag for row in self.rows for c in row if c.value and c.value.flag)
         return " ".join(filter(None, [self.note, *(f"{FLAGGED} {flag}." for flag in flags)]))
 
     def latex(self) -> str:

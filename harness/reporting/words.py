@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .points import Value
 
 MISSING = "–"
 FLAGGED = "†"
+NO_TARGET = "no target"
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ METRICS = {
     "cider": Metric("CIDEr"),
     "e2e_cider": Metric("E2E CIDEr"),
     "length_ratio": Metric("length ratio", 2, 0),
-    "empty": Metric("empty outputs", 0, -1),
+    "empty": Metric("empty outputs (share)", 3, -1),
     "repetition": Metric("repetition", 3, -1),
     "token_accuracy": Metric("token accuracy (%)", 1),
     "loss": Metric("loss (nats/token)", 3, -1),
@@ -60,7 +65,7 @@ METRICS = {
     "throughput_with_prompt": Metric("tokens/s with prompt", 0),
     "decode_ms_per_token": Metric("ms/token", 2, -1),
     "prefill_ms": Metric("prefill (ms)", 1, -1),
-    "overhead_ms": Metric("overhead (ms/token)", 3, -1),
+    "overhead_ms": Metric("overhead (ms/token)", 3, 0),
     "kv_bytes_peak": Metric("peak KV (KiB)", 0, -1, 1 / 1024),
     "kv_bytes_mean": Metric("mean KV (KiB)", 0, -1, 1 / 1024),
     "layers_mean": Metric("mean layers a token", 2, -1),
@@ -93,7 +98,11 @@ def source_title(source: str | None) -> str:
 def number(value: float | None, name: str) -> str:
     """A value in the metric's unit and digits; a missing one is a dash."""
     how = metric(name)
-    return MISSING if value is None else f"{value * how.scale:.{how.digits}f}"
+    if value is None:
+        return MISSING
+    if not how.digits and 0 < value * how.scale < 0.5:  # there is some, which a 0 would deny
+        return "< 1"
+    return f"{value * how.scale:.{how.digits}f}"
 
 
 def with_interval(value: Value, name: str) -> str:
@@ -114,8 +123,28 @@ def model_title(model: dict | None) -> str:
     """`mini-opt (12 layers, 2.7 M parameters)`."""
     model = model or {}
     params = model.get("params")
-    size = f", {params / 1e6:.3g} M parameters" if params else ""
+    size = f", {_count(params)} parameters" if params else ""
     return f"{model.get('name', MISSING)} ({model.get('num_layers', '?')} layers{size})"
+
+
+def _count(params: int) -> str:
+    """`94 k`, `2.7 M`, `135 M`."""
+    if params < 1e6:
+        return f"{params / 1e3:.0f} k"
+    return f"{params / 1e6:.{1 if params < 1e8 else 0}f} M"
+
+
+def merged_flags(flags: Iterable[str]) -> list[str]:
+    """Flags that differ in their numbers alone become one, with the range of each number."""
+    alike: dict[str, list[list[str]]] = {}
+    for flag in flags:
+        alike.setdefault(NUMBER.sub("{}", flag.replace("{", "(").replace("}", ")")), []).append(NUMBER.findall(flag))
+    return [text.format(*map(_range, zip(*found, strict=True))) for text, found in alike.items()]
+
+
+def _range(numbers: Sequence[str]) -> str:
+    low, high = min(numbers, key=float), max(numbers, key=float)
+    return low if float(low) == float(high) else f"{low}–{high}"
 
 
 def panel_title(config: dict) -> str:
