@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..backbone import Backbone, masked_forward
 from ..method import EarlyExit, LayerSchedule, Method, Speculative
+from .sampling import require_numbers
 from .states import ExitState
 
 
@@ -46,7 +47,9 @@ def oracle_decode(
         needed.append(layers)
         logits.append(step_logits)
         tokens.append(int(step_logits.argmax()))
-    return OracleOutput(tokens, needed, torch.stack(logits))
+    steps = torch.stack(logits)
+    require_numbers(backbone, steps.amax(-1))
+    return OracleOutput(tokens, needed, steps)
 
 
 def _planned(backbone, ids: list[int], columns: list[set], layers: Iterable[int]) -> tuple[int, Tensor]:

@@ -32,7 +32,7 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
     bench.say(f"{job.label}: {len(entries)} methods side by side, up to {spec.timing.seconds:g} s")
     measured = measure_group(
         entries,
-        padded(items, first.backbone.pad_id),
+        padded(items, first.backbone.fill_id),
         spec.timing.new_tokens,
         repeats=spec.timing.repeats,
         seconds=spec.timing.seconds,
