@@ -82,16 +82,16 @@ class PickedLogits:
 
     def note(self, logits: Tensor, tokens: Tensor) -> Tensor:
         """Keep what was picked from logits [rows, vocabulary]; returns the tokens [rows]."""
-        self.add(logits.gather(-1, tokens.unsqueeze(-1)).squeeze(-1))
+        self.add(logits.gather(-1, tokens.unsqueeze(-1)))
         return tokens
 
     def add(self, values: Tensor) -> None:
-        """Keep logits [tokens] that were picked."""
+        """Keep logits [...] that were picked."""
         self._values.append(values)
 
     def check(self, backbone) -> None:
         """Raise SkipbenchError if any is no number."""
-        require_numbers(backbone, torch.cat(self._values))
+        require_numbers(backbone, torch.cat([values.flatten() for values in self._values]))
 
 
 def require_numbers(backbone, best: Tensor) -> None:

@@ -109,7 +109,8 @@ def _hindsight_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_s
         column = batch.prompt_columns + step - 1
         left = torch.zeros(len(last), dtype=torch.bool, device=last.device)
         for layer, (before, after) in enumerate(states[:-1]):
-            state = ExitState(backbone, after[:, column], before[:, column], step, max_steps, last[:, column])
+            hidden, previous, end = (side[:, column].clone() for side in (after, before, last))  # rules may write
+            state = ExitState(backbone, hidden, previous, step, max_steps, end)
             leaving = method.should_exit(layer, state) & ~left
             exits[leaving, column] = after[leaving, column]
             left |= leaving
