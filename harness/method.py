@@ -204,6 +204,8 @@ def build_method(
         )
     if _is_undecorated(cls):
         raise UsageError(f"method {cls.name!r}: its parameters are no fields; put @dataclass(frozen=True) on the class")
+    if lengths is not None and not isinstance(lengths, Lengths):
+        raise UsageError(f"lengths are Lengths(prompt=…, output=…), in tokens, not {lengths!r:.60}")
     values = check_parameters(cls, {"num_layers": num_layers, **parameters})
     build = getattr(cls, "for_target", None)
     if target is None or build is None:
@@ -237,7 +239,7 @@ def restore_method(name: str, num_layers: int, parameters: Mapping[str, object])
 
 def check_target(target: float, num_layers: int) -> float:
     """A target speed-up as a number from 1 to `num_layers`, or UsageError."""
-    target = target.item() if hasattr(target, "item") else target  # numpy and torch scalars
+    target = _plain(target)
     number = isinstance(target, (int, float)) and not isinstance(target, bool)
     if not number or not 1 <= target <= num_layers:
         raise UsageError(
@@ -283,7 +285,7 @@ def check_parameters(cls: type[Method], values: Mapping[str, object]) -> dict:
     for key, value in values.items():
         if key not in fields:
             raise unknown(f"parameter of {cls.name}", key, fields - {"num_layers"})
-        value = value.item() if hasattr(value, "item") else value  # numpy and torch scalars
+        value = _plain(value)
         value = tuple(value) if isinstance(value, list) else value
         try:
             checked[key] = TypeAdapter(hints[key]).validate_python(value, strict=True)
@@ -291,6 +293,16 @@ def check_parameters(cls: type[Method], values: Mapping[str, object]) -> dict:
             reason = error.errors()[0]["msg"].lower()
             raise UsageError(f"{cls.name}: parameter {key}={value!r}: {reason}") from error
     return checked
+
+
+def _plain(value: object) -> object:
+    """Numpy and torch scalars as numbers, longer arrays as lists, anything else as it is."""
+    if not hasattr(value, "item"):
+        return value
+    try:
+        return value.item()
+    except (ValueError, RuntimeError):  # numpy's and torch's word for more than one value
+        return value.tolist()
 
 
 def _short(value: object) -> str:

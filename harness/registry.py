@@ -179,8 +179,14 @@ def _forget(modules: Sequence[str]) -> None:
 
 
 def source_file(cls: type) -> Path:
-    """The file a method or task class was written in."""
-    return Path(inspect.getfile(cls))
+    """The file a method or task class was written in; raises UsageError for one that was typed in, as in a notebook."""
+    try:
+        return Path(inspect.getfile(cls))
+    except (OSError, TypeError) as error:
+        raise UsageError(
+            f"{_origin(cls)} was written in no file, so results could not say what made them; put it into a file and "
+            "load that as a plug-in"
+        ) from error
 
 
 def source_hash(cls: type) -> str:

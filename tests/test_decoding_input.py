@@ -62,6 +62,23 @@ def test_the_bare_model_is_no_backbone(backbone, full):
         decode(backbone.model, full, IDS, max_new_tokens=2)
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_unsigned_ids_and_masks_are_taken(backbone, full, kind):
+    ids, mask = np.array([[0, 5, 6], [8, 9, 10]]), np.array([[0, 1, 1], [1, 1, 1]])
+    expected = decode(backbone, full, ids, mask, max_new_tokens=4)
+    out = decode(backbone, full, ids.astype(kind), mask.astype(kind), max_new_tokens=4)
+    assert torch.equal(out.tokens, expected.tokens)
+
+
+@pytest.mark.parametrize(
+    ("row", "odd"), [([0, -np.inf, -np.inf], "-inf"), ([1, 2, 3], "2"), ([0.5, 1, 1], "0.5"), ([np.nan, 1, 1], "nan")]
+)
+def test_a_mask_of_another_kind_is_refused(backbone, full, row, odd):
+    """An additive mask is 0 at tokens; taken as bool it would decode the padding."""
+    with pytest.raises(UsageError, match=f"attention_mask holds 1 at tokens and 0 at padding, and no {odd}$"):
+        decode(backbone, full, IDS, [row, row], max_new_tokens=2)
+
+
 @pytest.mark.parametrize("count", [0, -1, 2.5, "3", None, True])
 def test_a_number_of_tokens_that_is_none(backbone, full, count):
     with pytest.raises(UsageError, match="max_new_tokens"):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
-from helpers.engine import KINDS, METHOD_FORMS, drawn_method, oracle_rows, rows_of, tiny
+import torch
+from helpers.engine import KINDS, METHOD_FORMS, drawn_method, oracle_rows, prompts_of, rows_of, tiny
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness import decode
+from harness import EarlyExit, decode
 from harness.backbone.tiny import tiny_prompts
 from harness.backbone.watching import changes, layer_calls, snapshot
+from harness.training.batches import Pair
+from harness.tuning.teacher import teacher_forced
 
 NEW_TOKENS = 6
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None, "derandomize": True}
@@ -42,6 +48,32 @@ def test_decoding_equals_the_oracle(kind, form):
 
     run()
     assert changes(before, snapshot(tiny(kind))) == ""
+
+
+@dataclass(frozen=True)
+class Hindsight(EarlyExit):
+    """May spoil whatever it is shown, after it has decided."""
+
+    kv_policy: ClassVar[str] = "oracle"
+    writes: bool = False
+
+    def should_exit(self, layer, state):
+        leaving = state.hidden[:, 0] > 0
+        if self.writes:
+            for shown in (state.hidden, state.previous, state.last):
+                shown.sub_(shown.mean(-1, keepdim=True)).mul_(torch.arange(shown.shape[1]) - 7)
+        return leaving
+
+
+@pytest.mark.parametrize("kind", ["llama", "opt_projected"])
+def test_what_a_rule_writes_in_hindsight_is_no_output(kind):
+    backbone, (ids, mask) = tiny(kind), tiny_prompts([2, 6, 4])
+    clean, spoiling = (Hindsight(backbone.num_layers, writes) for writes in (False, True))
+    expected = rows_of(decode(backbone, clean, ids, mask, 8))
+    assert rows_of(decode(backbone, spoiling, ids, mask, 8)) == expected
+    assert oracle_rows(backbone, spoiling, ids, mask, 8) == expected == oracle_rows(backbone, clean, ids, mask, 8)
+    pairs = [Pair(prompt, row[0]) for prompt, row in zip(prompts_of(ids, mask), expected, strict=True)]
+    assert teacher_forced(backbone, spoiling, pairs, 8).accuracy == 100
 
 
 @pytest.mark.long

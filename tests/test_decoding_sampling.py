@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import decode, load_method
-from harness.backbone.tiny import tiny_prompts
+from harness.backbone.tiny import tiny_backbone, tiny_prompts
+from harness.decoding import oracle_decode
 from harness.decoding.sampling import Sampling
+from harness.errors import SkipbenchError
 
 
 def nucleus(probabilities: list[float], top_p: float) -> list[int]:
@@ -80,3 +82,65 @@ def test_a_low_temperature_is_greedy():
     assert rows_of(cold) == rows_of(decode(backbone, full, ids, mask, 8))
     assert rows_of(decode(backbone, full, ids, mask, 8, temperature=5.0, top_p=1e-9)) == rows_of(cold)
     assert Sampling().label == "greedy" and Sampling(0.7, 0.9).label == "temperature=0.7 top_p=0.9"
+
+
+@pytest.mark.parametrize("temperature", [5e-324, 1e-320, 1e-305])
+def test_a_temperature_whose_quotients_overflow_is_greedy(temperature):
+    backbone = tiny("gpt2")
+    full = load_method("full", num_layers=backbone.num_layers)
+    ids, mask = tiny_prompts([3, 6])
+    cold = decode(backbone, full, ids, mask, 8, temperature=temperature, top_p=0.9)
+    assert rows_of(cold) == rows_of(decode(backbone, full, ids, mask, 8))
+
+
+def broken(kind: str, value: float, dtype=torch.float64):
+    """A model one of whose tokens has such a logit."""
+    backbone = tiny_backbone(kind, dtype=dtype)
+    with torch.no_grad():
+        backbone.lm_head.weight[3] = value
+    return backbone
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "kind, name, options",
+    [
+        ("llama", "full", {}),
+        ("llama", "full", {"temperature": 0.7, "top_p": 0.8}),
+        ("gpt2", "calm", {}),
+        ("llama", "self_speculative", {}),
+        ("looped_llama", "speed", {}),
+    ],
+)
+def test_logits_that_are_no_numbers_give_no_tokens(kind, name, options, value):
+    backbone = broken(kind, value)
+    method = load_method(name, num_layers=backbone.num_layers)
+    for tokens in (1, 8):
+        with pytest.raises(SkipbenchError, match="logits are no numbers.*check its weights"):
+            decode(backbone, method, *tiny_prompts([3, 6]), tokens, **options)
+    with pytest.raises(SkipbenchError, match="logits are no numbers"):
+        oracle_decode(backbone, method, [5, 6, 7], 3)
+
+
+@pytest.mark.parametrize("kind, name", [("llama", "full"), ("llama", "self_speculative"), ("looped_llama", "speed")])
+def test_one_step_that_overflows_is_enough(kind, name):
+    """Seen in the step itself, not in the prefill."""
+    backbone = tiny_backbone(kind)
+    method = load_method(name, num_layers=backbone.num_layers)
+    for seed in range(20):
+        ids, mask = tiny_prompts([4], seed=seed)
+        output = decode(backbone, method, ids, mask, 8, force_length=True).tokens[0].tolist()
+        fed = [token for token in output[2:6] if token not in [*output[:2], *ids[0].tolist()]]
+        if fed:
+            break
+    with torch.no_grad():
+        backbone.model.get_input_embeddings().weight[fed[0]] = float("nan")
+    assert decode(backbone, method, ids, mask, 2, force_length=True).tokens[0].tolist() == output[:2]
+    with pytest.raises(SkipbenchError, match="logits are no numbers"):
+        decode(backbone, method, ids, mask, 8, force_length=True)
+
+
+def test_an_overflow_of_float16_says_which_types_hold():
+    backbone = broken("llama", 6e4, torch.float16)
+    with pytest.raises(SkipbenchError, match="float16 overflows: use bfloat16 or float32"):
+        decode(backbone, load_method("full", num_layers=8), *tiny_prompts([3, 6]), 4)

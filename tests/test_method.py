@@ -28,6 +28,15 @@ from harness.method import build_method, check_layers
         ("unified", {"target": "fast"}, "not 'fast'"),
         ("unified", {"target": True}, "not True"),
         ("unified", {"target": float("nan")}, "not nan"),
+        ("unified", {"target": np.array([2, 3])}, "not [2, 3]"),
+        ("unified", {"target": torch.tensor([2, 3])}, "not [2, 3]"),
+        ("unified", {"target": 2, "train_targets": np.array([[2.0, 3.0]])}, "unified: parameter train_targets="),
+        ("calm", {"threshold": np.array([0.1, 0.2])}, "calm: parameter threshold="),
+        (
+            "skipdecode",
+            {"target": 2, "lengths": (3, 4)},
+            "lengths are Lengths(prompt=…, output=…), in tokens, not (3, 4)",
+        ),
         ("unified", {}, "unified: give target or a target speed-up"),
         ("multi_layer", {}, "multi_layer: give exit_layers or a target speed-up"),
         ("multi_layer", {"exit_layers": 13}, "exit_layers must lie in 1..12"),
@@ -50,6 +59,12 @@ def test_numbers_come_in_many_types():
     for two in (np.float32(2), np.int64(2), torch.tensor(2.0)):
         assert load_method("unified", 24, target=two) == load_method("unified", 24, target=2)
         assert load_method("skipdecode", 24, target=two) == load_method("skipdecode", 24, target=2)
+
+
+def test_arrays_are_lists():
+    expected = load_method("unified", 24, target=2, train_targets=(2.0, 3.0))
+    for pair in (np.array([2.0, 3.0]), torch.tensor([2.0, 3.0])):
+        assert load_method("unified", 24, target=2, train_targets=pair) == expected
 
 
 def test_a_for_target_that_returns_no_method_is_named():

@@ -168,6 +168,14 @@ def test_broken_plugin_files_say_why_and_leave_nothing(tmp_path, text, message):
     assert METHODS.load("full").__module__ == "methods.full"
 
 
+def test_a_class_typed_in_has_no_source_to_hash():
+    cell = {"__name__": "a_notebook"}
+    exec("class Cell: pass", cell)
+    for cls in (cell["Cell"], type("Typed", (), {"__module__": "builtins"})):
+        with pytest.raises(UsageError, match="was written in no file.*load that as a plug-in"):
+            source_hash(cls)
+
+
 def test_missing_files_and_names(tmp_path):
     with pytest.raises(UsageError, match="no plug-in file at"):
         load_plugin(tmp_path / "none.py")

@@ -16,7 +16,7 @@ pairs = st.lists(st.builds(Pair, token_lists, token_lists), min_size=1, max_size
 
 @given(pairs)
 def test_every_output_token_is_predicted_once_from_its_true_history(batch_pairs):
-    batch = collate(batch_pairs, pad_id=0)
+    batch = collate(batch_pairs, fill_id=0)
     flat = batch.input_ids.flatten().tolist()
     expected = [(row, step, token) for row, p in enumerate(batch_pairs) for step, token in enumerate(p.output)]
     places = zip(batch.predicting.tolist(), batch.targets.tolist(), batch.steps.tolist(), strict=True)

@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from harness import Backbone, decode, load_method
 from harness.backbone.classifier import read_exit_classifier, save_exit_classifier
-from harness.backbone.tiny import tiny_prompts
+from harness.backbone.tiny import tiny_backbone, tiny_prompts
 from harness.errors import UsageError
 from harness.training.batches import Pair, collate
 from harness.training.classifier import _examples, train_exit_classifier
@@ -72,3 +72,13 @@ def test_it_travels_with_its_checkpoint(tmp_path):
     (tmp_path / "exit_classifier.safetensors").write_bytes(b"torn")
     with pytest.raises(UsageError, match="is no exit classifier"):
         Backbone.load(str(tmp_path))
+
+
+def test_a_model_of_one_layer_is_never_asked():
+    assert torch.equal(train_exit_classifier(tiny_backbone("llama", 1), batches(1, seed=0)), torch.zeros(17))
+
+
+def test_a_first_batch_of_one_token_has_no_spread():
+    one = collate([Pair([5, 6], [7])], 0)
+    classifier = train_exit_classifier(tiny_backbone("llama", 2), [one, *batches(2, seed=0)])
+    assert classifier.isfinite().all() and classifier.abs().max() < 10

@@ -101,3 +101,24 @@ def test_other_files_are_no_artefacts(tmp_path, content):
         load_artefact(tmp_path / "a.json")
     with pytest.raises(UsageError, match="there is no artefact"):
         load_artefact(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        1,
+        None,
+        [1],
+        [{}],
+        [{"target": 2.0}],
+        [{"values": {}}],
+        [{"target": "2", "values": {}}],
+        [{"target": 2.0, "values": 1}],
+        [{"target": 2.0, "values": {"min_layers": "a"}}],
+    ],
+)
+def test_entries_that_are_none_are_refused_when_loaded(tmp_path, entries):
+    document = json.loads(TUNED.save(tmp_path / "a.json").read_text())
+    (tmp_path / "a.json").write_text(json.dumps(document | {"entries": entries}))
+    with pytest.raises(UsageError, match="is no artefact of this version"):
+        load_artefact(tmp_path / "a.json")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from helpers.engine import KINDS, METHOD_FORMS, close, drawn_method, prompts_of, tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import load_method
+from harness import EarlyExit, load_method
 from harness.backbone.tiny import tiny_prompts
 from harness.decoding import oracle_decode
 from harness.training.batches import Pair, collate
@@ -30,6 +32,35 @@ def test_it_equals_the_oracle_on_a_ragged_batch(name, kind, data):
     with torch.inference_mode():
         ours = method_logits(backbone, method, collate(pairs, backbone.pad_id), 5)
     assert close(ours, torch.cat([o.logits for o in outputs]), kind)
+
+
+@dataclass(frozen=True)
+class FewerForThePrompt(EarlyExit):
+    kv: str = "propagate"
+
+    @property
+    def kv_policy(self):
+        return self.kv
+
+    def prompt_layers(self):
+        return range(self.num_layers - 2)
+
+    def should_exit(self, layer, state):
+        return (state.hidden[:, 0] > 0) & (layer >= 1)
+
+
+@pytest.mark.parametrize("kv", ["propagate", "oracle"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_prompt_runs_the_layers_that_the_exit_says(kind, kv):
+    backbone = tiny(kind)
+    method = FewerForThePrompt(backbone.num_layers, kv)
+    prompts = prompts_of(*tiny_prompts([3, 6, 4]))
+    outputs = [oracle_decode(backbone, method, p, n, True) for p, n in zip(prompts, [6, 6, 1], strict=True)]
+    pairs = [Pair(p, o.tokens) for p, o in zip(prompts, outputs, strict=True)]
+    for some in (slice(0, 3), slice(2, 3)):  # the last alone: no decode step at all
+        with torch.inference_mode():
+            ours = method_logits(backbone, method, collate(pairs[some], 0), 5)
+        assert close(ours, torch.cat([o.logits for o in outputs[some]]), kind)
 
 
 def test_means_by_position():

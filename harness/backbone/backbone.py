@@ -137,10 +137,20 @@ class Backbone:
 
     @property
     def pad_id(self) -> int:
-        """The id that fills unused places; never read by the model."""
+        """The id that stands in outputs after a row's end; some configs name one that the model does not have."""
         sources = (self.tokenizer, getattr(self.model, "generation_config", None), self.config)
         ids = (getattr(source, "pad_token_id", None) for source in sources)
         return next((int(i) for i in ids if i is not None), (*self.eos_ids, 0)[0])
+
+    @property
+    def vocabulary(self) -> int:
+        """Number of token ids the model can be fed."""
+        return self.model.get_input_embeddings().num_embeddings
+
+    @property
+    def fill_id(self) -> int:
+        """The id fed where a batch has no token, whose result nobody reads: the pad id if the model has it, else 0."""
+        return self.pad_id if 0 <= self.pad_id < self.vocabulary else 0
 
     # -- running ----------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ def _check(cls: type[EarlyExit], params: dict, targets, guarantee: str | None, d
 
 def _for_target(run: QualityRun, bench: Workbench, target: float) -> dict[str, Any]:
     items = run.validation_items(run.job.spec.calibration_examples)
-    batches = [padded(batch, run.backbone.pad_id) for batch in batches_of(items, run.job.spec.decoding.batch_size)]
+    batches = [padded(batch, run.backbone.fill_id) for batch in batches_of(items, run.job.spec.decoding.batch_size)]
     found = search_threshold(run.backbone, run.uncalibrated, batches, target, run.max_new_tokens)
     name = found.method.search[0]
     value = getattr(found.method, name)

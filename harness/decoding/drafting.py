@@ -41,8 +41,10 @@ class Drafting(Speculator):
         before = list(self.cache.lengths)
         rounds = self._draft()
         self.cache.rollback(before)
-        true = self._verify([r.fed for r in rounds])
+        true, logits = self._verify([r.fed for r in rounds])
         kept = [self._accept(row, r, tokens) for row, r, tokens in zip(self.rows, rounds, true, strict=True)]
+        for values, r, count in zip(logits, rounds, kept, strict=True):
+            self.picked.add(values[len(values) - len(r.fed) :][:count])
         self.cache.rollback([length + count for length, count in zip(before, kept, strict=True)])
         self.drop([row.is_done(self.limits) for row in self.rows])
 
@@ -54,7 +56,7 @@ class Drafting(Speculator):
         self._states = []
         while asked := [b for b, r in enumerate(rounds) if self._drafts(r)]:
             place = len(rounds[asked[0]].guesses)
-            ids = [[r.fed[place] if b in asked else self.backbone.pad_id] for b, r in enumerate(rounds)]
+            ids = [[r.fed[place] if b in asked else self.backbone.fill_id] for b, r in enumerate(rounds)]
             self._drafting = True
             hidden = self.run_pass(ids, [int(b in asked) for b in range(len(rounds))])
             logits = self.backbone.head(hidden[asked, -1])
@@ -73,15 +75,17 @@ class Drafting(Speculator):
         if len(r.fed) < r.most and token not in self.limits.eos:
             r.fed.append(token)
 
-    def _verify(self, fed: Sequence[Sequence[int]]) -> list[list[int]]:
-        """One pass over what every row fed: the true token after each."""
+    def _verify(self, fed: Sequence[Sequence[int]]) -> tuple[list[list[int]], Tensor]:
+        """One pass over what every row fed: the true token after each, and their logits [rows, columns], at the end."""
         columns = max(map(len, fed))
-        ids = [[self.backbone.pad_id] * (columns - len(tokens)) + list(tokens) for tokens in fed]
+        ids = [[self.backbone.fill_id] * (columns - len(tokens)) + list(tokens) for tokens in fed]
         self._drafting = False
         self._known = self._right_aligned([len(tokens) for tokens in fed]) if self.goes_on else None
         hidden = self.run_pass(ids, [len(tokens) for tokens in fed], self.draft if self.goes_on else ())
-        true = self.backbone.head(hidden).argmax(-1).tolist()
-        return [tokens[columns - len(own) :] for own, tokens in zip(fed, true, strict=True)]
+        logits = self.backbone.head(hidden)
+        true = logits.argmax(-1, keepdim=True)
+        logits, true = logits.gather(-1, true).squeeze(-1), true.squeeze(-1).tolist()
+        return [tokens[columns - len(own) :] for own, tokens in zip(fed, true, strict=True)], logits
 
     def _right_aligned(self, counts: Sequence[int]) -> Tensor:
         """The drafted states [rows, columns, width], a row's last one in the last column."""

@@ -16,6 +16,7 @@ from ..backbone import Backbone, PlanCache
 from ..errors import UsageError
 from ..method import Speculative
 from .passes import position_mask
+from .sampling import PickedLogits
 from .steppers import Stepper
 
 
@@ -70,6 +71,7 @@ class Speculator(Stepper):
         self.limits = limits
         self.rows: list[Row] = []  # that still decode
         self.layers_run: list[list[int]] = []  # a list a pass
+        self.picked = PickedLogits()  # of true tokens; guesses may be anything
 
     def begin(self, rows: Sequence[Row]) -> None:
         """Take over from the prefill; rows whose first token was their last are left out."""

@@ -17,7 +17,7 @@ from .clock import read_clock
 from .output import DecodeOutput, Recorder, Timing
 from .passes import prefill
 from .prompts import PromptBatch, left_padded
-from .sampling import Sampling
+from .sampling import PickedLogits, Sampling
 from .speculation import speculative_decode
 from .steppers import ExitStepper, ScheduleStepper, Stepper
 
@@ -41,7 +41,8 @@ def decode(
         force_length: ignore EOS, so that every row has `max_new_tokens`.
         temperature, top_p, seed: 0 is greedy; else each row draws from its own seed (`seed` + row, or one a row).
 
-    Raises UsageError for input that does not fit the model or method, MissingKV if a closed method opens a hole.
+    Raises UsageError for input that does not fit the model or method, MissingKV if a closed method opens a hole,
+    SkipbenchError if logits are no numbers.
     """
     max_new_tokens = _check_fit(backbone, method, max_new_tokens)
     prompts = left_padded(backbone, input_ids, attention_mask)
@@ -56,14 +57,15 @@ def decode(
 def _decode(backbone, method, prompts: PromptBatch, max_new_tokens, force_length, sampling) -> DecodeOutput:
     stepper = make_stepper(backbone, method, prompts.lengths, max_new_tokens)
     cache, device = stepper.cache, backbone.device
-    recorder = Recorder(len(prompts.lengths), backbone.pad_id, device)
+    recorder, picked = Recorder(len(prompts.lengths), backbone.pad_id, device), PickedLogits()
     rows = torch.arange(len(prompts.lengths), device=device)  # the batch's rows that still decode
     draws = sampling.draws(len(prompts.lengths), max_new_tokens)
     eos = torch.tensor([] if force_length else backbone.eos_ids, dtype=torch.long, device=device)
 
     with gates(backbone, stepper.visit):
         start = read_clock(device)
-        tokens = sampling.pick(prefill(backbone, stepper, prompts), None if draws is None else draws[:, 0])
+        logits = prefill(backbone, stepper, prompts)
+        tokens = picked.note(logits, sampling.pick(logits, None if draws is None else draws[:, 0]))
         recorder.add_tokens(rows, tokens)
         prompt_layers = list(stepper.ran)
         prefilled = read_clock(device)
@@ -73,12 +75,13 @@ def _decode(backbone, method, prompts: PromptBatch, max_new_tokens, force_length
                 break
             logits = decode_one_token(backbone, stepper, step, tokens)
             recorder.add_step(rows, stepper.needed, list(stepper.ran), stepper.head_checks)
-            tokens = sampling.pick(logits, None if draws is None else draws[rows.cpu(), step])
+            tokens = picked.note(logits, sampling.pick(logits, None if draws is None else draws[rows.cpu(), step]))
             recorder.add_tokens(rows, tokens)
         else:
             _drop_finished(rows, tokens, eos, cache, recorder)
         done = read_clock(device)
 
+    picked.check(backbone)
     timing = Timing(prefilled - start, done - prefilled, len(recorder.layers_run))
     return recorder.output(prompt_layers, timing, cache.nbytes)
 

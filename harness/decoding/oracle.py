@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ..backbone import Backbone, masked_forward
 from ..method import EarlyExit, LayerSchedule, Method, Speculative
+from .sampling import require_numbers
 from .states import ExitState
 
 
@@ -46,7 +47,9 @@ def oracle_decode(
         needed.append(layers)
         logits.append(step_logits)
         tokens.append(int(step_logits.argmax()))
-    return OracleOutput(tokens, needed, torch.stack(logits))
+    steps = torch.stack(logits)
+    require_numbers(backbone, steps.amax(-1))
+    return OracleOutput(tokens, needed, steps)
 
 
 def _planned(backbone, ids: list[int], columns: list[set], layers: Iterable[int]) -> tuple[int, Tensor]:
@@ -68,8 +71,9 @@ def _exited(backbone, method: EarlyExit, ids: list[int], columns: list[set], ste
 
 
 def _exit_layer(backbone, method: EarlyExit, states, step: int, max_steps: int) -> int:
-    last = states[-1][1] if method.kv_policy == "oracle" else None
-    for layer, (previous, hidden) in enumerate(states[:-1]):
+    for layer in range(backbone.num_layers - 1):
+        previous, hidden = (side.clone() for side in states[layer])  # a rule may write into what it gets
+        last = states[-1][1].clone() if method.kv_policy == "oracle" else None
         if bool(method.should_exit(layer, ExitState(backbone, hidden, previous, step, max_steps, last))[0]):
             return layer
     return backbone.num_layers - 1

@@ -47,7 +47,8 @@ class Pipeline(Speculator):
         guesses = self.guess(logits[[a.row for a in asked]], asked) if asked else []
         for ask, token in zip(asked, guesses, strict=True):
             self.stages[ask.row][0].guess = token
-        true = logits[[b - len(self.rows) for b in leaving]].argmax(-1).tolist()  # the last cycle's logits come last
+        logits = logits[[b - len(self.rows) for b in leaving]]  # the last cycle's come last
+        true = self.picked.note(logits, logits.argmax(-1)).tolist()
         self._settle(dict(zip(leaving, true, strict=True)))
         self.drop([row.is_done(self.limits) for row in self.rows])
 
@@ -59,7 +60,7 @@ class Pipeline(Speculator):
         """Run the step; logits of the rows in the first cycle, then, if any row is there, of those in the last."""
         reach = max(c for s in self.stages for c in range(self.cycles) if s[c] is not None) + 1
         slots = [s[c] for c in range(self.cycles) for s in self.stages]
-        ids = [[self.backbone.pad_id if f is None else f.token] for f in slots[: reach * len(self.rows)]]
+        ids = [[self.backbone.fill_id if f is None else f.token] for f in slots[: reach * len(self.rows)]]
         hidden = self.run_pass(ids, [int(f is not None) for f in slots])[:, -1]
         if 1 < reach == self.cycles:
             hidden = torch.cat((hidden[: len(self.rows)], hidden[-len(self.rows) :]))

@@ -35,21 +35,31 @@ def left_padded(backbone, input_ids: Tensor, attention_mask: Tensor | None) -> P
             f"attention_mask {_describe(attention_mask)} does not fit input_ids {_describe(input_ids)}; "
             "both are [batch, tokens]"
         )
-    mask = attention_mask.bool()
+    mask = _checked_mask(attention_mask)
     lengths = mask.sum(1)
     if not bool((lengths > 0).all()):
         raise UsageError(f"prompt {int(lengths.argmin())} of the batch is empty; every row needs at least one token")
     order = torch.argsort(mask.long(), dim=1, stable=True)  # padding first, tokens in their order after it
-    ids, mask = input_ids.gather(1, order), mask.gather(1, order)
+    ids, mask = input_ids.long().gather(1, order), mask.gather(1, order)
     columns = int(lengths.max())
-    ids = ids[:, -columns:].long().masked_fill(~mask[:, -columns:], backbone.pad_id)
-    vocabulary = backbone.model.get_input_embeddings().num_embeddings
+    ids = ids[:, -columns:].masked_fill(~mask[:, -columns:], backbone.fill_id)
     low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= vocabulary:
+    if low < 0 or high >= backbone.vocabulary:
         raise UsageError(
-            f"input_ids hold {low if low < 0 else high}, but model {backbone.name!r} has tokens 0 to {vocabulary - 1}"
+            f"input_ids hold {low if low < 0 else high}, but model {backbone.name!r} has tokens 0 to "
+            f"{backbone.vocabulary - 1}"
         )
     return PromptBatch(ids, mask[:, -columns:].long(), lengths.tolist())
+
+
+def _checked_mask(attention_mask: Tensor) -> Tensor:
+    """The mask as bool, or UsageError if it holds more than 0 and 1; additive masks mean the opposite."""
+    values = attention_mask if attention_mask.is_floating_point() else attention_mask.long()
+    mask = values != 0
+    if bool((values != mask).any()):
+        odd = values[values != mask][0].item()
+        raise UsageError(f"attention_mask holds 1 at tokens and 0 at padding, and no {odd:g}")
+    return mask
 
 
 def _tensor(values, name: str, device: torch.device) -> Tensor:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..errors import UsageError
+from ..errors import SkipbenchError, UsageError
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,13 @@ class Sampling:
         return seeds
 
     def pick(self, logits: Tensor, draws: Tensor | None) -> Tensor:
-        """Token ids [rows] from logits [rows, vocabulary]; `draws` [rows] are this step's uniform numbers."""
+        """Token ids [rows] from logits [rows, vocabulary]; `draws` [rows] are this step's uniform numbers.
+
+        A logit that is no number is picked, so that `PickedLogits` sees it.
+        """
+        likeliest = logits.argmax(-1)
         if draws is None:
-            return logits.argmax(-1)
+            return likeliest
         probabilities = (logits.double() / self.temperature).softmax(-1)
         ranked, tokens = probabilities.sort(dim=-1, descending=True, stable=True)
         cumulative = ranked.cumsum(-1)
@@ -65,5 +69,36 @@ class Sampling:
         mass = (ranked * kept).cumsum(-1)
         threshold = draws.to(mass.device).unsqueeze(-1) * mass[:, -1:]
         place = torch.searchsorted(mass, threshold, right=True).clamp_(max=mass.shape[-1] - 1)
-        last_kept = kept.sum(-1, keepdim=True) - 1
-        return tokens.gather(-1, torch.minimum(place, last_kept)).squeeze(-1)
+        last_kept = (kept.sum(-1, keepdim=True) - 1).clamp_(min=0)
+        drawn = tokens.gather(-1, torch.minimum(place, last_kept)).squeeze(-1)
+        return torch.where(mass[:, -1].isnan(), likeliest, drawn)  # also where so low a temperature overflows
+
+
+class PickedLogits:
+    """The logits behind the tokens picked, kept on the device: one look at the end costs no host sync a step."""
+
+    def __init__(self) -> None:
+        self._values: list[Tensor] = []
+
+    def note(self, logits: Tensor, tokens: Tensor) -> Tensor:
+        """Keep what was picked from logits [rows, vocabulary]; returns the tokens [rows]."""
+        self.add(logits.gather(-1, tokens.unsqueeze(-1)))
+        return tokens
+
+    def add(self, values: Tensor) -> None:
+        """Keep logits [...] that were picked."""
+        self._values.append(values)
+
+    def check(self, backbone) -> None:
+        """Raise SkipbenchError if any is no number."""
+        require_numbers(backbone, torch.cat([values.flatten() for values in self._values]))
+
+
+def require_numbers(backbone, best: Tensor) -> None:
+    """Raise SkipbenchError if any of these best logits [...] is NaN or infinite."""
+    if not bool(best.isfinite().all()):
+        half = backbone.dtype == torch.float16
+        raise SkipbenchError(
+            f"model {backbone.name!r}: logits are no numbers (NaN or infinite), so its tokens mean nothing; "
+            + ("float16 overflows: use bfloat16 or float32" if half else "check its weights")
+        )

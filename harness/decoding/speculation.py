@@ -34,7 +34,8 @@ def speculative_decode(
     speculator = make_speculator(backbone, method, prompts.lengths, limits)
     with gates(backbone, speculator.visit):
         start = read_clock(backbone.device)
-        first = prefill(backbone, speculator, prompts).argmax(-1).tolist()
+        logits = prefill(backbone, speculator, prompts)
+        first = speculator.picked.note(logits, logits.argmax(-1)).tolist()
         prompt_layers = list(speculator.ran)
         rows = [Row(i, length, [token]) for i, (length, token) in enumerate(zip(prompts.lengths, first, strict=True))]
         prefilled = read_clock(backbone.device)
@@ -42,6 +43,7 @@ def speculative_decode(
         while speculator.rows:
             speculator.advance()
         done = read_clock(backbone.device)
+    speculator.picked.check(backbone)
     seconds = (prefilled - start, done - prefilled)
     return _output(backbone, rows, speculator, limits, prompt_layers, seconds)
 

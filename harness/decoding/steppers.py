@@ -166,13 +166,16 @@ class ExitStepper(Stepper):
         return out
 
     def _exit_in_hindsight(self) -> Tensor:
-        """Hidden states [batch, 1, width] of the exits; every layer's true states are known."""
+        """Hidden states [batch, 1, width] of the exits; every layer's true states are known.
+
+        The rule gets copies: this policy is not timed, and what a rule writes into them must not become an output.
+        """
         exits = last = self._states[-1][1]
         for index, (previous, out) in enumerate(self._states[:-1]):
             if self._all_left:
                 break
             before = self._left
-            self._ask(index, out, previous, last[:, -1])
+            self._ask(index, out.clone(), previous.clone(), last[:, -1].clone())
             exits = torch.where((self._left & ~before)[:, None, None], out, exits)
         return exits
 

@@ -52,10 +52,10 @@ def spread(items: Sequence[Item], count: int) -> list[Item]:
     return [items[i * len(items) // count] for i in range(count)]
 
 
-def padded(items: Sequence[Item], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+def padded(items: Sequence[Item], fill_id: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Left-padded ids and mask [batch, tokens]."""
     width = max(len(item.prompt.ids) for item in items)
-    ids = torch.full((len(items), width), pad_id, dtype=torch.long)
+    ids = torch.full((len(items), width), fill_id, dtype=torch.long)
     mask = torch.zeros_like(ids)
     for row, item in enumerate(items):
         ids[row, width - len(item.prompt.ids) :] = torch.tensor(item.prompt.ids)
@@ -91,7 +91,7 @@ def decode_batch(
     seed: int,
 ) -> list[dict]:
     """The records of one batch, decoded."""
-    ids, mask = padded(batch, backbone.pad_id)
+    ids, mask = padded(batch, backbone.fill_id)
     seeds = [_row_seed(seed, item.example.id) for item in batch]
     sampling = {"temperature": options.temperature, "top_p": options.top_p, "seed": seeds}
     out = decode(backbone, method, ids, mask, max_new_tokens, **sampling)

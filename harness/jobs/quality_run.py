@@ -132,7 +132,7 @@ class QualityRun:
         from ..tuning.calibrate import calibrate
 
         items = self.validation_items(self.job.spec.calibration_examples)
-        batches = [padded(b, self.backbone.pad_id) for b in batches_of(items, self.job.spec.decoding.batch_size)]
+        batches = [padded(b, self.backbone.fill_id) for b in batches_of(items, self.job.spec.decoding.batch_size)]
         found = calibrate(self.backbone, method, batches, self.job.target, self.max_new_tokens)
         self.bench.say(f"{self.job.label}: {found.method.variant} gives {found.speedup:.2f}x on validation")
         return found.method

@@ -38,7 +38,7 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
     bench.say(f"{job.label}: {_count(entries)}, up to {spec.timing.seconds:g} s")
     measured = measure_group(
         entries,
-        padded(items, first.backbone.pad_id),
+        padded(items, first.backbone.fill_id),
         spec.timing.new_tokens,
         repeats=spec.timing.repeats,
         seconds=spec.timing.seconds,

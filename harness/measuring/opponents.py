@@ -48,7 +48,7 @@ def generated(backbone: Backbone, prompts: Prompts, new_tokens: int, streamer=No
     with _without_eos(backbone.model), torch.inference_mode():
         out = backbone.model.generate(
             input_ids=ids, attention_mask=mask, max_new_tokens=new_tokens, do_sample=False, num_beams=1,
-            pad_token_id=backbone.pad_id, streamer=streamer,
+            pad_token_id=backbone.fill_id, streamer=streamer,
         )  # fmt: skip
     return out[:, ids.shape[1] :]
 

@@ -125,7 +125,7 @@ def _collated(rows: list[dict], backbone: Backbone) -> dict:
     ids, labels = ([row[name] for row in rows] for name in ("input_ids", "labels"))
     mask = [[1] * len(row) for row in ids]
     return {
-        "input_ids": padded(ids, backbone.pad_id),
+        "input_ids": padded(ids, backbone.fill_id),
         "labels": padded(labels, -100),
         "attention_mask": padded(mask, 0),
     }

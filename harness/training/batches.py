@@ -120,13 +120,13 @@ def batch_plan(pairs: Sequence[Pair], batch_size: int, steps: int, seed: int, st
     return plan[:steps]
 
 
-def collate(pairs: Sequence[Pair], pad_id: int, strands: int = 1) -> Batch:
+def collate(pairs: Sequence[Pair], fill_id: int, strands: int = 1) -> Batch:
     """Pairs laid out round the prompt's end; up to `strands` neighbours of one prompt share a row."""
     rows = _bundles(pairs, strands)
     strands = max(map(len, rows))
     prompt_columns = max(len(pair.prompt) for pair in pairs)
     columns = prompt_columns + strands * (max(len(pair.output) for pair in pairs) - 1)
-    ids = torch.full((len(rows), columns), pad_id, dtype=torch.long)
+    ids = torch.full((len(rows), columns), fill_id, dtype=torch.long)
     mask = torch.zeros_like(ids)
     predicting, targets, steps = [], [], []
     for row, bundle in enumerate(rows):

@@ -22,11 +22,13 @@ def train_exit_classifier(backbone: Backbone, batches: Iterable[Batch]) -> Tenso
     positions and then plainly over layers. One step of Adam a batch; inputs are standardised by the first batch's
     statistics, which are folded into the result.
     """
+    if backbone.num_layers == 1:  # never asked: the last layer is simply the end
+        return torch.zeros(backbone.config.hidden_size + 1)
     classifier = optimizer = mean = spread = None
     for batch in batches:
         hidden, agrees = _examples(backbone, batch)
         if classifier is None:
-            mean, spread = hidden.mean((0, 1)), hidden.std((0, 1)).clamp_min(1e-6)
+            mean, spread = hidden.mean((0, 1)), _spread(hidden)
             classifier = torch.zeros(hidden.shape[-1] + 1, device=hidden.device, requires_grad=True)
             optimizer = torch.optim.Adam([classifier], lr=LEARNING_RATE)
         scores = (hidden - mean) / spread @ classifier[:-1] + classifier[-1]
@@ -43,8 +45,15 @@ def train_exit_classifier(backbone: Backbone, batches: Iterable[Batch]) -> Tenso
 def fit_exit_classifier(backbone: Backbone, pairs: Sequence[Pair], recipe: Recipe, seed: int) -> Tensor:
     """The classifier [width + 1] of a checkpoint: as many batches, in the same order, as its fine-tuning had."""
     plan = batch_plan(pairs, recipe.batch_size, recipe.steps, seed)
-    batches = (collate([pairs[i] for i in places], backbone.pad_id) for places in plan)
+    batches = (collate([pairs[i] for i in places], backbone.fill_id) for places in plan)
     return train_exit_classifier(backbone, (batch.to(backbone.device) for batch in batches))
+
+
+def _spread(hidden: Tensor) -> Tensor:
+    """Standard deviation [width] of hidden states [layers, tokens, width]; 1 where a single one has none."""
+    if hidden[..., 0].numel() == 1:
+        return torch.ones_like(hidden[0, 0])
+    return hidden.std((0, 1)).clamp_min(1e-6)
 
 
 @torch.no_grad()

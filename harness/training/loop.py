@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import pickle
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -12,7 +14,7 @@ from pathlib import Path
 import torch
 
 from ..backbone import Backbone
-from ..errors import SkipbenchError
+from ..errors import SkipbenchError, UsageError
 from .batches import Pair, batch_plan, collate
 from .objectives import make_loss
 from .recipe import Recipe
@@ -48,7 +50,8 @@ def train(
 ) -> Trained:
     """Train the model in place. `state_file` keeps what is needed to go on after an interruption.
 
-    Raises SkipbenchError when the loss stops being a number; the model then holds the last good weights.
+    Raises SkipbenchError when the loss stops being a number; the model then holds the last good weights, and the state
+    file is as it was last saved. Raises UsageError for a state file that cannot be read.
     """
     model = backbone.model
     optimizer = torch.optim.AdamW(
@@ -59,15 +62,17 @@ def train(
     plan = batch_plan(pairs, recipe.batch_size, recipe.steps, seed, strands)
     meter = _Meter(recipe.steps, progress)
     first = _resume(state_file, model, optimizer, meter)
-    guard = _LastGood(model, optimizer, state_file, meter)
+    guard = _LastGood(model, optimizer, state_file, meter, first)
     model.train()
-    for step in range(first, recipe.steps):
-        batch = collate([pairs[i] for i in plan[step]], backbone.pad_id, strands).to(backbone.device)
-        torch.manual_seed(seed * 1_000_003 + step)  # dropout, where a model has it, the same after a resume
-        _train_step(model, optimizer, loss_of, batch, recipe, step, meter)
-        if (step + 1) % LOOK_EVERY == 0 or step + 1 == recipe.steps:
-            guard.look(step + 1)
-    model.eval()
+    try:
+        for step in range(first, recipe.steps):
+            batch = collate([pairs[i] for i in plan[step]], backbone.fill_id, strands).to(backbone.device)
+            torch.manual_seed(seed * 1_000_003 + step)  # dropout, where a model has it, the same after a resume
+            _train_step(model, optimizer, loss_of, batch, recipe, step, meter)
+            if (step + 1) % LOOK_EVERY == 0 or step + 1 == recipe.steps:
+                guard.look(step + 1)
+    finally:
+        model.eval()
     return meter.result(precision_name(backbone.device))
 
 
@@ -140,20 +145,20 @@ class _Meter:
 
 
 class _LastGood:
-    """Keeps the last weights whose loss was a number, in memory and now and then on disk."""
+    """Keeps the last weights whose loss was a number, in memory, and now and then the whole state on disk."""
 
-    def __init__(self, model, optimizer, state_file: Path | None, meter: _Meter) -> None:
+    def __init__(self, model, optimizer, state_file: Path | None, meter: _Meter, step: int) -> None:
         self.model, self.optimizer, self.file, self.meter = model, optimizer, state_file, meter
-        self.step, self.weights = 0, _copy(model)
+        self.step, self.weights = step, _copy(model)
         self._saved = time.perf_counter()
 
     def look(self, step: int) -> None:
         if not math.isfinite(self.meter.look(step)) or not _all_finite(self.model):
+            # Not saved: optimizer and meter are past these weights, and their moments may be no numbers either.
             self.model.load_state_dict(self.weights)
-            self._save(self.step)
             raise SkipbenchError(
-                f"the training loss became {self.meter.loss} between steps {self.step} and {step}; the weights of step "
-                f"{self.step} are kept{f' in {self.file}' if self.file else ''}. Lower the learning rate"
+                f"the training loss became {self.meter.loss} between steps {self.step} and {step}; the model has the "
+                f"weights of step {self.step} again. Lower the learning rate"
             )
         self.step, self.weights = step, _copy(self.model)
         if time.perf_counter() - self._saved > SAVE_EVERY_S:
@@ -164,7 +169,7 @@ class _LastGood:
             return
         self._saved = time.perf_counter()
         state = {"model": self.weights, "optimizer": self.optimizer.state_dict(), "step": step}
-        part = self.file.with_suffix(".part")
+        part = self.file.with_name(f"{self.file.name}.part-{os.getpid()}")  # another process may train the same
         part.parent.mkdir(parents=True, exist_ok=True)
         torch.save({**state, "meter": self.meter.state()}, part)
         part.replace(self.file)
@@ -182,9 +187,12 @@ def _resume(state_file: Path | None, model, optimizer, meter: _Meter) -> int:
     """Load the state an interrupted run left; the step to go on from."""
     if state_file is None or not state_file.is_file():
         return 0
-    state = torch.load(state_file, weights_only=True)
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    for name, value in state["meter"].items():
-        setattr(meter, name, value)
-    return state["step"]
+    try:
+        state = torch.load(state_file, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        for name, value in state["meter"].items():
+            setattr(meter, name, value)
+        return state["step"]
+    except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"training state {state_file} is damaged; delete it, and training starts anew") from error

@@ -22,7 +22,7 @@ def layer_agreement(backbone: Backbone, pairs: Sequence[Pair], batch_size: int =
     hits = torch.zeros(backbone.num_layers, longest, dtype=torch.double)
     counts = torch.zeros(longest, dtype=torch.double)
     for start in range(0, len(pairs), batch_size):
-        batch = collate(pairs[start : start + batch_size], backbone.pad_id).to(backbone.device)
+        batch = collate(pairs[start : start + batch_size], backbone.fill_id).to(backbone.device)
         agrees = _agrees(backbone, batch)
         for layer, row in enumerate(agrees):
             hits[layer].index_add_(0, batch.steps.cpu(), row)

@@ -66,9 +66,18 @@ def load_artefact(path: str | Path) -> Artefact:
         document = read_json(path)
         if document.pop("schema") != SCHEMA or document["kind"] not in KINDS:
             raise ValueError
+        if not all(map(_is_entry, document["entries"])):
+            raise ValueError
         return Artefact(**{**document, "entries": tuple(document["entries"])})
     except (SkipbenchError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is no artefact of this version; make it again with tune or calibrate") from error
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, dict) or not isinstance(entry.get("values"), dict):
+        return False
+    numbers = [*entry["values"].values(), 0 if entry.get("target", "") is None else entry.get("target")]
+    return all(isinstance(number, (int, float)) for number in numbers)
 
 
 def check_use(

@@ -14,7 +14,7 @@ from ..backbone.masked import causal_mask, row_positions
 from ..decoding.states import ExitState
 from ..method import EarlyExit, LayerSchedule, Method, Speculative
 from ..training.batches import Batch, Pair, collate
-from ..training.objectives import plan_logits
+from ..training.objectives import layer_columns, plan_logits
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def teacher_forced(
     parts = []
     with torch.inference_mode():
         for start in range(0, len(pairs), batch_size):
-            batch = collate(pairs[start : start + batch_size], backbone.pad_id).to(backbone.device)
+            batch = collate(pairs[start : start + batch_size], backbone.fill_id).to(backbone.device)
             logits = method_logits(backbone, method, batch, max_new_tokens - 1).float()
             losses = cross_entropy(logits, batch.targets, reduction="none")
             parts.append((batch.steps, losses.double(), logits.argmax(-1) == batch.targets))
@@ -80,8 +80,10 @@ def _exit_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps:
     """Each output position leaves where the method lets it; deeper layers then see its unchanged state."""
     mask = causal_mask(batch.attention_mask, backbone.dtype)
     left = torch.zeros_like(batch.attention_mask, dtype=torch.bool)
+    prompt_layers = set(method.prompt_layers())
 
     def visit(index: int, hidden: Tensor, call) -> Tensor:
+        left[:, : batch.prompt_columns] = index not in prompt_layers
         out = torch.where(left.unsqueeze(-1), hidden, call(hidden, attention_mask=mask))
         for step in range(1, batch.decode_steps + 1) if index < backbone.num_layers - 1 else ():
             column = batch.prompt_columns + step - 1
@@ -95,18 +97,20 @@ def _exit_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps:
 
 
 def _hindsight_logits(backbone: Backbone, method: EarlyExit, batch: Batch, max_steps: int) -> Tensor:
-    """Every layer runs on the true states; only what each position predicts comes from its exit."""
+    """Every layer runs on the true states; only what each output position predicts comes from its exit."""
     states: list[tuple[Tensor, Tensor]] = []  # before and after each layer
-    everywhere = [batch.columns] * backbone.num_layers
+    whole = list(range(backbone.num_layers))
+    plan = layer_columns({"prompt": list(method.prompt_layers()), "steps": [whole]}, backbone.num_layers, batch)
     keep = lambda _, before, after: states.append((before, after))  # noqa: E731
-    masked_forward(backbone, batch.input_ids, batch.attention_mask, everywhere, keep)
+    masked_forward(backbone, batch.input_ids, batch.attention_mask, plan, keep)
     last = states[-1][1]
     exits = last.clone()
     for step in range(1, batch.decode_steps + 1):
         column = batch.prompt_columns + step - 1
         left = torch.zeros(len(last), dtype=torch.bool, device=last.device)
         for layer, (before, after) in enumerate(states[:-1]):
-            state = ExitState(backbone, after[:, column], before[:, column], step, max_steps, last[:, column])
+            hidden, previous, end = (side[:, column].clone() for side in (after, before, last))  # rules may write
+            state = ExitState(backbone, hidden, previous, step, max_steps, end)
             leaving = method.should_exit(layer, state) & ~left
             exits[leaving, column] = after[leaving, column]
             left |= leaving
