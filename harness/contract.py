@@ -71,7 +71,7 @@ def broken_rules(backbone: Backbone, method: Method, late: bool = False) -> list
             findings.extend(_training(backbone, method))
             _interrupt(backbone, method)
     except MissingKV as error:
-        findings.append((HOLE, f"{error}; {CURE}"))
+        findings.append((HOLE, str(error) if isinstance(method, Speculative) else f"{error}; {CURE}"))
     except ANYTHING as error:
         findings.append(("decoding with it fails", reason(error)))
     changed = changes(before, snapshot(backbone))
