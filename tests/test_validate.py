@@ -140,8 +140,8 @@ RIGHT = {
     "right_value_error": "tiny-qwen2",
     "right_deep": "tiny-llama with 12 layers",
     "right_very_deep_pipeline": "tiny-looped_opt with 24 layers",
-    "right_whole_number": "tiny-qwen2 patience=4",
-    "right_cached": "tiny-llama",
+    "right_whole_number": "tiny-opt patience=4",
+    "right_cached": "tiny-llama target=2.0",
 }
 
 
