@@ -10,6 +10,7 @@ _PUBLIC = {
     "Lengths": "method",
     "MissingKV": "backbone",
     "EarlyExit": "method",
+    "UsageError": "errors",
     "Speculative": "method",
     "load_method": "method",
     "register_method": "registry",

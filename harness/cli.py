@@ -77,7 +77,8 @@ def list_names(plugin: Plugins = None) -> None:
 
 @app.command()
 def validate(
-    method: Annotated[str, typer.Argument(help="A registered method's name.")], plugin: Plugins = None
+    method: Annotated[str, typer.Argument(help="A registered method: its name, or name:key=value.")],
+    plugin: Plugins = None,
 ) -> None:
     """Check that a method keeps the engine's contract; exit code 1 if it does not."""
     from .registry import load_plugin

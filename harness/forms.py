@@ -1,34 +1,54 @@
-"""Which parameters a method is tried with when it is validated."""
+"""Which parameters a method is tried with when it is validated, and which values a search may give one."""
 
 from __future__ import annotations
 
 import dataclasses
 import typing
+from collections.abc import Mapping
 
-from .method import Method
+from .method import Method, fixes_speed
 
 TARGETS = (2.0, 3.0, 1.5)
 
 
-def parameter_forms(cls: type[Method]) -> list[dict]:
-    """Keywords of `build_method`: targets or the defaults, the ends and middle of a search, each option of a field."""
+def parameter_forms(cls: type[Method], given: Mapping[str, object] | None = None) -> list[dict]:
+    """Keywords of `build_method`: targets or the defaults, the ends and middle of a search, each option of a field.
+
+    `given` parameters are part of every form and are not varied.
+    """
+    given = dict(given or {})
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
-        return [{}]  # refused with a reason when it is built
-    targeted = hasattr(cls, "for_target")
+        return [given]  # refused with a reason when it is built
+    targeted = hasattr(cls, "for_target") and not fixes_speed(cls, given)
     forms = [{"target": target} for target in TARGETS] if targeted else [{}]
+    forms += [{**({"target": TARGETS[0]} if targeted else {}), **option} for option in _options(cls)]
     search = getattr(cls, "search", None)
     if search:
         name, low, high = search
-        forms += [{name: value} for value in (low, (low + high) / 2, high)]
+        values = dict.fromkeys(searched(cls, value) for value in (low, (low + high) / 2, high))
+        forms[1:1] = [{name: value} for value in values]
+    return [{**form, **given} for form in forms if not form.keys() & given.keys()]
+
+
+def searched(cls: type[Method], value: float) -> float:
+    """A value of the `search` parameter that it can hold: rounded where the field is an int."""
+    hint = typing.get_type_hints(cls)[cls.search[0]]
+    kinds = {hint, *typing.get_args(hint)}
+    return round(value) if int in kinds and float not in kinds else value
+
+
+def _options(cls: type[Method]) -> list[dict]:
+    """One field set to one of its other values, for `Literal` and bool fields."""
     hints = typing.get_type_hints(cls)
-    for parameter in dataclasses.fields(cls):
-        for option in _options(hints[parameter.name]):
-            if option != parameter.default:
-                forms.append({**({"target": TARGETS[0]} if targeted else {}), parameter.name: option})
-    return forms
+    return [
+        {parameter.name: option}
+        for parameter in dataclasses.fields(cls)
+        for option in _values(hints[parameter.name])
+        if option != parameter.default
+    ]
 
 
-def _options(hint: object) -> tuple:
+def _values(hint: object) -> tuple:
     if hint is bool:
         return (False, True)
     return typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()

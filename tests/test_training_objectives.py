@@ -123,3 +123,23 @@ def test_a_list_of_plans_draws_one_a_batch():
 def test_unknown_objectives_are_refused():
     with pytest.raises(UsageError, match="unknown training objective 'distil'"):
         make_loss(tiny_backbone("opt"), {"objective": "distil"}, 0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"prompt": [0], "steps": [[0], [99]]}, "names layer 99, but the model has layers 0 to 5"),
+        ({"prompt": [-1], "steps": [[0]]}, "names layer -1"),
+        ({"prompt": [0], "steps": [["0"]]}, "names layer '0', but"),
+        ({"prompt": [0], "steps": [[0], []]}, "at least one layer"),
+        ({"prompt": [], "steps": [[0]]}, "at least one layer"),
+        ({"prompt": [0]}, "a plan to train under is"),
+        ({"prompt": [0], "steps": [0, 1]}, "a plan to train under is"),
+    ],
+)
+def test_a_plan_that_would_train_other_layers_than_it_says_is_refused(plan, message):
+    batch = collate(RAGGED, 0)
+    with pytest.raises(UsageError, match=message):
+        layer_columns(plan, 6, batch)
+    with pytest.raises(UsageError, match=message):  # before the first step, not when it is drawn
+        make_loss(tiny_backbone("opt"), {"objective": "plans", "plans": [{"prompt": [0], "steps": [[0]]}, plan]}, 0)

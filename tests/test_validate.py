@@ -10,6 +10,7 @@ from helpers.registries import forgotten_afterwards
 from harness import LayerSchedule, load_method, validate_method
 from harness.backbone.tiny import LOOPED_KINDS, TINY_KINDS
 from harness.errors import UsageError
+from harness.forms import parameter_forms
 from harness.registry import METHODS, load_plugin
 
 PLUGINS = Path(__file__).parent / "plugins"
@@ -48,6 +49,16 @@ CAUGHT = {
     "wrong_draft": "draft_layers() returned layer 8, but the model has layers 0 to 7",
     "wrong_draft_policy": "unknown kv_policy of method 'wrong_draft_policy': 'propagate'; choose from: closed",
     "wrong_draft_memory": "it changes itself between runs",
+    "wrong_head": "reads the head without counting it: the head was called",
+    "wrong_recipe": "cannot be trained: recipe(300): a plan to train under names layer 99",
+    "wrong_recipe_late": "cannot be trained: recipe(300): a plan to train under names layer 99",
+    "wrong_recipe_raises": "cannot be trained: recipe(300): RuntimeError: nothing to train",
+    "wrong_recipe_range": "cannot be trained: recipe(300): TypeError: Object of type range",
+    "wrong_late_mates": "a row depends on its batch mates",
+    "wrong_on_five_layers": "layers(3) runs layer 0",
+    "wrong_signature": "the engine calls layers(self, step), this is layers(self)",
+    "wrong_exit_signature": "the engine calls should_exit(self, layer, state), this is should_exit(self, state)",
+    "wrong_target_signature": "calls for_target(cls, num_layers, target, lengths), this is for_target(num_layers)",
 }
 
 EVERY_OTHER = '''
@@ -116,6 +127,59 @@ def test_unknown_and_broken_names(tmp_path):
     with forgotten_afterwards():
         METHODS.broken["gone"] = "ImportError: no module"
         assert "ImportError: no module" in validate_method("gone").failures[0]
+
+
+@pytest.fixture(scope="module")
+def right_methods():
+    with forgotten_afterwards():
+        yield load_plugin(PLUGINS / "right_methods.py")
+
+
+RIGHT = {
+    "right_required:keep=3": "tiny-llama keep=3",
+    "right_value_error": "tiny-qwen2",
+    "right_deep": "tiny-llama with 12 layers",
+    "right_very_deep_pipeline": "tiny-looped_opt with 24 layers",
+    "right_whole_number": "tiny-opt patience=4",
+    "right_cached": "tiny-llama target=2.0",
+}
+
+
+@pytest.mark.parametrize("text", RIGHT)
+def test_right_methods_pass(right_methods, text):
+    report = validate_method(text)
+    assert report.ok, report
+    assert RIGHT[text] in report.checked
+
+
+def test_parameters_are_given_by_name_or_as_keywords(right_methods):
+    assert "give keep" in validate_method("right_required").failures[0]
+    report = validate_method(METHODS.load("right_required"), keep=5)
+    assert report.ok and all(run.endswith(" keep=5") for run in report.checked)
+    assert "keep must lie in" in validate_method("right_required:keep=99").failures[0]
+    with pytest.raises(UsageError, match="unknown parameter of right_required 'kep'; did you mean keep"):
+        validate_method("right_required:kep=5")
+    with pytest.raises(UsageError, match="keep='five'"):
+        validate_method("right_required:keep=five")
+    with pytest.raises(UsageError, match="leave out model"):
+        validate_method("right_required:keep=5:model=nano-opt")
+
+
+def test_given_parameters_are_part_of_every_form_and_not_varied():
+    calm, multi_layer = METHODS.load("calm"), METHODS.load("multi_layer")
+    forms = parameter_forms(calm, {"confidence": "softmax"})
+    assert len(forms) == len(parameter_forms(calm)) - 2  # the two other confidences
+    assert all(form["confidence"] == "softmax" for form in forms)
+    assert {form["threshold"] for form in parameter_forms(calm, {"threshold": 0.3})} == {0.3}
+    assert parameter_forms(multi_layer, {"exit_layers": 3}) == [{"exit_layers": 3}]
+
+
+def test_a_failure_says_where_it_was_seen_and_what_to_do(wrong_methods):
+    (failure,) = validate_method("wrong_hole").failures
+    assert failure.endswith("[in every run made: tiny-llama, tiny-qwen2]")
+    assert 'set kv_policy: ClassVar[str] = "propagate"' in failure
+    (failure,) = validate_method("wrong_on_five_layers").failures
+    assert failure.endswith("[in tiny-qwen2, tiny-opt_projected, not in tiny-llama, tiny-opt]")
 
 
 LONG = ("full", "multi_layer", "random_skip", "oracle_exit", "self_speculative")

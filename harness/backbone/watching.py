@@ -24,6 +24,17 @@ def layer_calls(backbone: Backbone) -> Iterator[list[list[int]]]:
             handle.remove()
 
 
+@contextmanager
+def head_calls(backbone: Backbone) -> Iterator[list[int]]:
+    """Calls of the head, by whomever: one entry a call, the rows it was read for."""
+    calls: list[int] = []
+    handle = backbone.lm_head.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
+    try:
+        yield calls
+    finally:
+        handle.remove()
+
+
 def snapshot(backbone: Backbone) -> dict[str, object]:
     """Everything about a model that decoding could leave changed."""
     state = {

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SkipbenchError, UsageError, unknown
+from ..forms import searched
 from ..jobs.planning import QualityJob
 from ..jobs.quality import Item, batches_of, padded
 from ..jobs.quality_run import QualityRun
@@ -19,6 +20,7 @@ from ..method import EarlyExit, load_method
 from ..progress import Reporter
 from ..registry import METHODS
 from ..tuning.calibrate import calibrate as search_threshold
+from ..tuning.calibrate import with_value
 from ..tuning.learn_then_test import candidate_values, learn_then_test
 from .validation_split import (
     Decoded,
@@ -96,13 +98,14 @@ def _guaranteed(run: QualityRun, bench: Workbench, guarantee: str, delta: float,
     speeds: dict[float, float] = {}
 
     def losses_of(value: float) -> np.ndarray:
-        decoded = decode_items(run, dataclasses.replace(run.uncalibrated, **{name: value}), items)
+        decoded = decode_items(run, with_value(run.uncalibrated, value), items)
         speeds[value] = decoded.speedup
         losses = loss(decoded)
         bench.say(f"  {name}={value:g}: {decoded.speedup:.2f}x, mean loss {losses.mean():.4f}")
         return losses
 
-    chosen, tested = learn_then_test(candidate_values(low, high), losses_of, delta, epsilon)
+    candidates = dict.fromkeys(searched(type(run.uncalibrated), value) for value in candidate_values(low, high))
+    chosen, tested = learn_then_test(list(candidates), losses_of, delta, epsilon)
     values = {name: chosen} if chosen is not None else _full_depth(run, guarantee, delta)
     bench.say(f"{run.job.method}: {name}={chosen:g} passed" if chosen is not None else "none passed: the full model")
     facts = {"guarantee": guarantee, "delta": delta, "epsilon": epsilon, "examples": len(items), "metric": METRIC}

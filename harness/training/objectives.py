@@ -31,6 +31,8 @@ def make_loss(backbone: Backbone, objective: dict, seed: int) -> Loss:
     if kind == "plan":
         return lambda batch, step: plan_loss(backbone, objective, batch)
     if kind == "plans":
+        for plan in objective["plans"]:  # a wrong one might be drawn late
+            _plan_layers(plan, backbone.num_layers)
         return lambda batch, step: plan_loss(backbone, _draw(seed, step).choice(objective["plans"]), batch)
     if kind == "multi_exit":
         return lambda batch, step: multi_exit_loss(backbone, batch, _draw(seed, step))
@@ -61,14 +63,34 @@ def plan_logits(backbone: Backbone, objective: dict, batch: Batch) -> Tensor:
 def layer_columns(objective: dict, num_layers: int, batch: Batch) -> list[int | Tensor]:
     """For each layer the number of leading active columns, or a mask [batch, columns] where they are not leading.
 
-    Steps beyond the recipe's horizon keep its last step's layers.
+    Steps beyond the recipe's horizon keep its last step's layers. Raises UsageError for layers the model does not have.
     """
-    steps = [set(layers) for layers in objective["steps"]] or [set(objective["prompt"])]
-    prompt = set(objective["prompt"])
+    prompt, steps = _plan_layers(objective, num_layers)
+    steps = steps or [prompt]
     by_column = [prompt] * batch.prompt_columns
     for t in range(batch.decode_steps):
         by_column += [steps[min(t, len(steps) - 1)]] * batch.strands
     return [_leading([layer in layers for layers in by_column], batch) for layer in range(num_layers)]
+
+
+def _plan_layers(objective: dict, num_layers: int) -> tuple[set[int], list[set[int]]]:
+    """Layers of the prompt and of each step; UsageError for what would train other layers than it says, or none."""
+    try:
+        prompt, *steps = [set(layers) for layers in (objective["prompt"], *objective["steps"])]
+    except (KeyError, TypeError):
+        raise UsageError(
+            'a plan to train under is {"prompt": [layer, ...], "steps": [[layer, ...], ...]}, not '
+            f"{str(objective):.80}"
+        ) from None
+    outside = prompt.union(*steps) - set(range(num_layers))
+    if outside:
+        raise UsageError(
+            f"a plan to train under names layer {min(outside, key=str)!r}, but the model has layers 0 to "
+            f"{num_layers - 1}"
+        )
+    if not all((prompt, *steps)):
+        raise UsageError("a plan to train under must name at least one layer for the prompt and for every step")
+    return prompt, steps
 
 
 def _leading(active: list[bool], batch: Batch) -> int | Tensor:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from ..backbone import Backbone
 from ..decoding import decode
-from ..errors import UsageError
-from ..method import EarlyExit
+from ..errors import SkipbenchError, UsageError
+from ..forms import searched
+from ..method import EarlyExit, build_method
 
 STEPS = 14  # bisections: the interval shrinks 16,000-fold
 CLOSE_ENOUGH = 0.01  # relative distance from the target at which the search stops
@@ -34,32 +36,54 @@ def calibrate(
 ) -> Calibration:
     """Bisect the method's `search` parameter until the mean layer-count speed-up meets `target`.
 
-    `batches` are (input_ids, attention_mask) [batch, tokens] of validation prompts. What came nearest is kept, whether
-    or not the target can be met. Raises UsageError for a method that names no `search` parameter.
+    `batches` are (input_ids, attention_mask) [batch, tokens] of validation prompts. An int parameter is tried at whole
+    numbers, and an end of the range if everything between leads there. What came nearest is kept, whether or not the
+    target can be met. Raises UsageError for a method that names no `search` parameter, SkipbenchError if no output has
+    a second token.
     """
     if method.search is None:
         raise UsageError(f"method {method.name!r} names no parameter to search for a target speed-up")
-    name, low, high = method.search
-    tried: list[tuple[float, float]] = []
+    _, low, high = method.search
+    tried: dict[float, float] = {}
+
+    def distance(value: float) -> float:
+        return abs(tried[value] / target - 1)
+
+    def met(value: float) -> bool:
+        tried[value] = layer_speedup(backbone, with_value(method, value), batches, max_new_tokens)
+        return distance(value) <= CLOSE_ENOUGH
+
     for _ in range(STEPS):
-        value = (low + high) / 2
-        speed = layer_speedup(backbone, replace(method, **{name: value}), batches, max_new_tokens)
-        tried.append((value, speed))
-        if abs(speed / target - 1) <= CLOSE_ENOUGH:
+        value = searched(type(method), (low + high) / 2)
+        if value in tried or met(value):
             break
-        if speed > target:  # too fast: exit later
+        if tried[value] > target:  # too fast: exit later
             low = value
         else:
             high = value
-    value, speed = min(tried, key=lambda pair: abs(pair[1] / target - 1))
-    return Calibration(replace(method, **{name: value}), speed, tuple(tried))
+    if min(map(distance, tried)) > CLOSE_ENOUGH:
+        for end in {low, high} - tried.keys():
+            met(end)
+    best = min(tried, key=distance)
+    return Calibration(with_value(method, best), tried[best], tuple(tried.items()))
+
+
+def with_value(method: EarlyExit, value: float) -> EarlyExit:
+    """The method with another value of its `search` parameter, checked as one from a file would be."""
+    values = {f.name: getattr(method, f.name) for f in dataclasses.fields(method) if f.init}
+    return build_method(type(method), **{**values, method.search[0]: value})
 
 
 def layer_speedup(backbone: Backbone, method: EarlyExit, batches, max_new_tokens: int) -> float:
-    """Layers of the full model over layers needed, as a ratio of sums over all decode steps; 1 if there are none."""
+    """Layers of the full model over layers needed, as a ratio of sums over all decode steps."""
     needed = steps = 0
     for input_ids, attention_mask in batches:
         out = decode(backbone, method, input_ids, attention_mask, max_new_tokens)
         needed += int(out.layers_needed.sum())
         steps += int((out.lengths - 1).sum())
-    return steps * backbone.num_layers / needed if needed else 1.0
+    if not steps:
+        raise SkipbenchError(
+            f"{method.name}: no output of the validation examples has a second token, so no speed-up can be searched; "
+            f"train the model further, or give {method.search[0]} instead of a target"
+        )
+    return steps * backbone.num_layers / needed

@@ -338,3 +338,103 @@ class DraftMemory(Speculative):
     def guess(self, logits, rows, places):
         self.calls.append(len(rows))
         return logits.argmax(-1) if len(self.calls) < 4 else logits.argmin(-1)
+
+
+@register_method("wrong_head")
+@dataclass(frozen=True)
+class Head(EarlyExit):
+    """Reads the head where nobody counts it, which would make it look faster than it is."""
+
+    def should_exit(self, layer, state):
+        return state.logits().argmax(-1) == state.backbone.exit_head(state.previous).argmax(-1)
+
+
+@register_method("wrong_recipe")
+@dataclass(frozen=True)
+class WrongRecipe(LayerSchedule):
+    """Trains a layer that no model has, and so none."""
+
+    def layers(self, step):
+        return range(0, self.num_layers, 2)
+
+    def recipe(self, horizon):
+        return {"objective": "plan", "prompt": [0], "steps": [[99]]}
+
+
+@register_method("wrong_recipe_late")
+@dataclass(frozen=True)
+class WrongRecipeLate(WrongRecipe):
+    """The wrong one of many plans is seldom drawn."""
+
+    def recipe(self, horizon):
+        right = {"prompt": [0], "steps": [[0]]}
+        return {"objective": "plans", "plans": [right] * 50 + [{"prompt": [0], "steps": [[99]]}]}
+
+
+@register_method("wrong_recipe_raises")
+@dataclass(frozen=True)
+class RecipeRaises(WrongRecipe):
+    """Decodes, but has nothing to train."""
+
+    def recipe(self, horizon):
+        raise RuntimeError("nothing to train")
+
+
+@register_method("wrong_recipe_range")
+@dataclass(frozen=True)
+class RecipeRange(WrongRecipe):
+    """No JSON, so no checkpoint could be kept under it."""
+
+    def recipe(self, horizon):
+        return {"objective": "plan", "prompt": range(self.num_layers), "steps": [range(self.num_layers)]}
+
+
+@register_method("wrong_late_mates")
+@dataclass(frozen=True)
+class LateMates(EarlyExit):
+    """Looks at its batch mates only when the output is long."""
+
+    def should_exit(self, layer, state):
+        if state.step > 8:
+            return (state.hidden.mean() > 0).expand(len(state.hidden))
+        return state.hidden[:, 0] > 0
+
+
+@register_method("wrong_on_five_layers")
+@dataclass(frozen=True)
+class OnFiveLayers(LayerSchedule):
+    """A hole on models of five layers only."""
+
+    def layers(self, step):
+        return range(1 if self.num_layers == 5 and step == 2 else 0, self.num_layers)
+
+
+@register_method("wrong_signature")
+@dataclass(frozen=True)
+class Signature(LayerSchedule):
+    """Forgets the step."""
+
+    def layers(self):
+        return [0]
+
+
+@register_method("wrong_exit_signature")
+@dataclass(frozen=True)
+class ExitSignature(EarlyExit):
+    """Forgets the layer."""
+
+    def should_exit(self, state):
+        return state.hidden[:, 0] > 0
+
+
+@register_method("wrong_target_signature")
+@dataclass(frozen=True)
+class TargetSignature(LayerSchedule):
+    """Forgets the target."""
+
+    @classmethod
+    def for_target(cls, num_layers):
+        return cls(num_layers)
+
+    def layers(self, step):
+        return range(self.num_layers)
