@@ -168,7 +168,7 @@ def _training(backbone: Backbone, method: Method) -> Iterator[Finding]:
         recipe = method.recipe(HORIZON)
         json.dumps(recipe)
         with torch.no_grad():
-            loss = make_loss(backbone, recipe, seed=0)(collate(PAIRS, backbone.pad_id), 0)
+            loss = make_loss(backbone, recipe, seed=0)(collate(PAIRS, backbone.fill_id), 0)
     except ANYTHING as error:
         yield rule, f"recipe({HORIZON}): {reason(error)}"
         return

@@ -219,7 +219,10 @@ def build_method(
     known = inspect.signature(build).parameters
     takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
     extra = {k: v for k, v in values.items() if k != "num_layers"}
-    method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
+    try:
+        method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
+    except ValueError as error:
+        raise UsageError(f"{cls.name} cannot be built for {target:g}x on {num_layers} layers: {error}") from error
     if not isinstance(method, cls):
         raise UsageError(f"method {cls.name!r}: for_target must return a {cls.__name__}, not {method!r:.60}")
     return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
@@ -271,7 +274,7 @@ def _check_complete(cls: type[Method], values: Mapping[str, object]) -> None:
 def _construct(build, values: dict, *args) -> Method:
     try:
         return build(*args, **values)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise UsageError(f"method parameters: {error}") from error
 
 

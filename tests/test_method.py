@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -172,3 +173,29 @@ def test_a_method_must_write_its_one_function():
     with pytest.raises(NotImplementedError, match="does not implement layers"):
         Any(4).plan(1)
     assert Idle(4).recipe(3) == {"objective": "multi_exit"}
+
+
+def test_a_value_error_of_a_method_is_one_line():
+    @dataclass(frozen=True)
+    class Picky(LayerSchedule):
+        name: ClassVar[str] = "picky"
+        keep: int = 2
+
+        def __post_init__(self):
+            super().__post_init__()
+            if self.keep >= self.num_layers:
+                raise ValueError(f"keep must lie below {self.num_layers}")
+
+        def layers(self, step):
+            return range(self.keep)
+
+        @classmethod
+        def for_target(cls, num_layers, target, lengths=None):
+            if target > 2:
+                raise ValueError("too fast")
+            return cls(num_layers)
+
+    with pytest.raises(UsageError, match="method parameters: keep must lie below 4"):
+        build_method(Picky, 4, keep=4)
+    with pytest.raises(UsageError, match="picky cannot be built for 3x on 4 layers: too fast"):
+        build_method(Picky, 4, 3)

@@ -17,7 +17,7 @@ from .planning import FloorJob, Job, QualityJob, TimingJob
 # Raised by hand when the same job may decode other tokens or record other traces.
 ENGINE_VERSION = 2
 # Raised by hand when the search for a threshold may find another one.
-CALIBRATION_VERSION = 1
+CALIBRATION_VERSION = 2
 
 
 @lru_cache(maxsize=32)
