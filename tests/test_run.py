@@ -65,6 +65,10 @@ def test_a_run_leaves_a_tidy_table_with_everything_in_it(finished):
     for metric in ("e2e_bleu", "rougeL", "length_ratio", "speedup_layers", "speedup_wall", "token_accuracy", "loss"):
         rows = frame[(frame.metric == metric) & (frame.method == "unified")]
         assert len(rows) >= 1 and rows.value.notna().all(), metric
+    assert not frame.duplicated(["run_id", "metric", "batch_size"]).any()
+    layers = frame[frame.metric == "speedup_layers"]
+    assert len(layers) == layers.run_id.nunique() == 3  # of the test set; a timing group's count bears another name
+    assert set(frame[frame.metric == "speedup_layers_timed"].run_id) == set(layers.run_id)
     full = frame[(frame.method == "full") & (frame.metric == "speedup_layers")]
     assert set(full.value) == {1.0}
     assert verify(finished).ok

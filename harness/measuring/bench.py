@@ -109,7 +109,7 @@ def _engine(name: str, backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
         note = equal or f"[{found['low']:.3f}, {found['high']:.3f}], tokens equal"
         yield Row(f"{name}: decode over generate, batch {batch}", found["value"], low=wanted, note=note)
     for batch in (1, 8):
-        found = over_matrix_products(backbone, full, random_prompts(backbone, batch, PROMPT), ROUNDS, clock)
+        found = over_matrix_products(backbone, full, random_prompts(backbone, batch, PROMPT), 2 * ROUNDS, clock)
         note, high = f"[{found['low']:.3f}, {found['high']:.3f}]", 1.2 if name == SMALL else None
         yield Row(f"{name}: decode step over its bare matrix products, batch {batch}", found["value"], None, high, note)
 

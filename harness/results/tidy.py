@@ -23,6 +23,7 @@ COLUMNS = (
 )
 INTEGERS = ("n", "params", "num_layers", "batch_size", "threads", "seed")
 FLOATS = ("target_speedup", "value", "ci_low", "ci_high")
+TIMED = "_timed"  # on the timed examples and forced lengths, not on the test set
 FROM_CONFIG = ("suite", "task", "split", "source", "n", "checkpoint")
 FROM_SETTING = ("batch_size", "dtype", "device", "threads", "attention", "decoding", "seed")
 SORT = ("suite", "task", "model", "method", "target_speedup", "run_id", "batch_size", "dtype", "seed", "metric")
@@ -79,14 +80,18 @@ def results_csv(root: Path) -> str:
 
 
 def _rows(root: Path) -> Iterator[dict]:
-    configs = {}
+    """Rows of the quality runs, then of the timing groups; what both count is told apart by the name's end."""
+    configs, scored = {}, {}
     for run in load_runs(root):
         configs[run.config["run_id"]] = run.config
         if run.scores is not None:
+            scored[run.config["run_id"]] = run.scores["values"]
             yield from _metric_rows(_run_columns(run.config), run.scores["values"])
     for group in load_timings(root):
         for entry in group["methods"]:
-            yield from _metric_rows(_timing_columns(group, entry, configs), entry["values"])
+            both = scored.get(entry.get("run_id"), {})
+            values = {f"{name}{TIMED}" if name in both else name: value for name, value in entry["values"].items()}
+            yield from _metric_rows(_timing_columns(group, entry, configs), values)
 
 
 def _run_columns(config: dict) -> dict:
