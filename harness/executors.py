@@ -13,8 +13,7 @@ from .jobs.preflight import check_devices, check_jobs, check_training_data
 from .notation import parse_target
 from .progress import Reporter
 from .results import Store
-from .results.files import read_json
-from .results.reading import suite_name
+from .results.reading import load_timing, suite_name
 from .suite import Suite, load_suite, suite_hash
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
@@ -129,7 +128,7 @@ def is_done(name: str, job: Job, store: Store) -> bool:
     """Whether a job has nothing left to do."""
     if not isinstance(job, TimingJob):
         return store.is_complete(name)
-    return store.has_timing(name) and not read_json(store.root / "timing" / f"{name}.json").get("missing")
+    return store.has_timing(name) and not load_timing(store.root / "timing" / f"{name}.json").get("missing")
 
 
 def _report(root: Path) -> None:

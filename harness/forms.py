@@ -6,7 +6,8 @@ import dataclasses
 import typing
 from collections.abc import Mapping
 
-from .method import Method, fixes_speed
+from .method import Method
+from .parameters import fixes_speed
 
 TARGETS = (2.0, 3.0, 1.5)
 

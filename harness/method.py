@@ -8,15 +8,12 @@ the cache and the loop to the engine, which checks what they say.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import operator
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from .errors import UsageError, unknown
-from .registry import METHODS
 
 if TYPE_CHECKING:
     from torch import BoolTensor, Tensor
@@ -180,132 +177,6 @@ def check_layers(method: Method, layers: Sequence[int], where: str) -> tuple[int
     if len(set(indices)) != len(indices):
         raise UsageError(f"method {method.name!r}: {where} returned a layer twice: {indices}")
     return tuple(sorted(indices))
-
-
-def load_method(
-    name: str, num_layers: int, target: float | None = None, lengths: Lengths | None = None, **parameters
-) -> Method:
-    """The method registered as `name`, from its parameters or from a target layer-count speed-up.
-
-    Raises UsageError for unknown names, unknown or ill-typed parameters and targets that cannot be met. A method
-    without `for_target` ignores the target: it runs once, at whatever speed it has.
-    """
-    return build_method(METHODS.load(name), num_layers, target, lengths, **parameters)
-
-
-def build_method(
-    cls: type[Method], num_layers: int, target: float | None = None, lengths: Lengths | None = None, **parameters
-) -> Method:
-    """As `load_method`, from the class itself."""
-    if not (isinstance(cls, type) and issubclass(cls, Method) and dataclasses.is_dataclass(cls)):
-        raise UsageError(
-            f"method {getattr(cls, 'name', None) or cls!r} must be a frozen dataclass that extends LayerSchedule, "
-            "EarlyExit or Speculative"
-        )
-    if _is_undecorated(cls):
-        raise UsageError(f"method {cls.name!r}: its parameters are no fields; put @dataclass(frozen=True) on the class")
-    if lengths is not None and not isinstance(lengths, Lengths):
-        raise UsageError(f"lengths are Lengths(prompt=…, output=…), in tokens, not {lengths!r:.60}")
-    values = check_parameters(cls, {"num_layers": num_layers, **parameters})
-    build = getattr(cls, "for_target", None)
-    if target is None or build is None:
-        if lengths is not None and hasattr(cls, "with_lengths"):
-            values = cls.with_lengths(values, lengths)
-        _check_complete(cls, values)
-        return _construct(cls, values)
-    check_target(target, num_layers)
-    if fixes_speed(cls, parameters):
-        raise UsageError(f"{cls.name}: give a target speed-up or {' and '.join(cls.speed_parameters)}, not both")
-    known = inspect.signature(build).parameters
-    takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
-    extra = {k: v for k, v in values.items() if k != "num_layers"}
-    try:
-        method = build(num_layers, float(target), lengths, **(extra if takes_parameters else {}))
-    except ValueError as error:
-        raise UsageError(f"{cls.name} cannot be built for {target:g}x on {num_layers} layers: {error}") from error
-    if not isinstance(method, cls):
-        raise UsageError(f"method {cls.name!r}: for_target must return a {cls.__name__}, not {method!r:.60}")
-    return method if takes_parameters or not extra else _construct(dataclasses.replace, extra, method)
-
-
-def _is_undecorated(cls: type[Method]) -> bool:
-    """Whether a class inherits being a dataclass and names parameters of its own, which nobody could then set."""
-    annotations = inspect.get_annotations(cls).values()
-    return "__dataclass_fields__" not in vars(cls) and any("ClassVar" not in str(kind) for kind in annotations)
-
-
-def restore_method(name: str, num_layers: int, parameters: Mapping[str, object]) -> Method:
-    """A method from every parameter it once had, as run.json records them."""
-    cls = METHODS.load(name)
-    return _construct(cls, check_parameters(cls, {"num_layers": num_layers, **parameters}))
-
-
-def check_target(target: float, num_layers: int) -> float:
-    """A target speed-up as a number from 1 to `num_layers`, or UsageError."""
-    target = _plain(target)
-    number = isinstance(target, (int, float)) and not isinstance(target, bool)
-    if not number or not 1 <= target <= num_layers:
-        raise UsageError(
-            f"a target speed-up is a number from 1 to the number of layers ({num_layers}), not {target!r}; "
-            "2 means half the layers"
-        )
-    return float(target)
-
-
-def takes_target(cls: type[Method]) -> bool:
-    """Whether a method can be built or calibrated for a target speed-up."""
-    return hasattr(cls, "for_target") or getattr(cls, "search", None) is not None
-
-
-def fixes_speed(cls: type[Method], parameters: Mapping[str, object]) -> bool:
-    """Whether parameters already say how fast a method is, so that it takes no target."""
-    return any(parameters.get(key) is not None for key in cls.speed_parameters)
-
-
-def _check_complete(cls: type[Method], values: Mapping[str, object]) -> None:
-    no_default = dataclasses.MISSING
-    needed = [f for f in dataclasses.fields(cls) if f.init and f.default is f.default_factory is no_default]
-    missing = [f.name for f in needed if f.name not in values]
-    if missing:
-        instead = " or a target speed-up" if hasattr(cls, "for_target") else ""
-        raise UsageError(f"{cls.name or cls.__name__}: give {' and '.join(missing)}{instead}")
-
-
-def _construct(build, values: dict, *args) -> Method:
-    try:
-        return build(*args, **values)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"method parameters: {error}") from error
-
-
-def check_parameters(cls: type[Method], values: Mapping[str, object]) -> dict:
-    """The values with plain types; raises UsageError for a name that is no parameter or a value of another type."""
-    from pydantic import TypeAdapter, ValidationError
-
-    fields = {f.name for f in dataclasses.fields(cls) if f.init}
-    hints = typing.get_type_hints(cls)
-    checked = {}
-    for key, value in values.items():
-        if key not in fields:
-            raise unknown(f"parameter of {cls.name}", key, fields - {"num_layers"})
-        value = _plain(value)
-        value = tuple(value) if isinstance(value, list) else value
-        try:
-            checked[key] = TypeAdapter(hints[key]).validate_python(value, strict=True)
-        except ValidationError as error:
-            reason = error.errors()[0]["msg"].lower()
-            raise UsageError(f"{cls.name}: parameter {key}={value!r}: {reason}") from error
-    return checked
-
-
-def _plain(value: object) -> object:
-    """Numpy and torch scalars as numbers, longer arrays as lists, anything else as it is."""
-    if not hasattr(value, "item"):
-        return value
-    try:
-        return value.item()
-    except (ValueError, RuntimeError):  # numpy's and torch's word for more than one value
-        return value.tolist()
 
 
 def _short(value: object) -> str:

@@ -20,8 +20,9 @@ from .contract import ANYTHING, broken_rules, reason, wrong_signatures
 from .decoding.agreement import Agreement, greedy_agreement
 from .errors import UsageError
 from .forms import parameter_forms
-from .method import Lengths, Method, Speculative, build_method, check_parameters
+from .method import Lengths, Method, Speculative
 from .notation import parse_method
+from .parameters import build_method, check_parameters
 from .registry import METHODS
 
 LOW_PRECISION = ("float32", "bfloat16")

@@ -87,13 +87,22 @@ def _jsonl_rows(path: Path, text: str) -> Iterator[Row]:
             continue
         number += 1
         try:
-            row = json.loads(line)
+            row = json.loads(line, object_pairs_hook=_without_doubles)
         except (ValueError, RecursionError) as error:  # the decoder's own, numbers too long, nesting too deep
             reason = getattr(error, "msg", error)
             raise UsageError(f"data file {path}, row {number}: not valid JSON ({reason}); mend that line") from error
         if not isinstance(row, dict):
             raise UsageError(f"data file {path}, row {number}: a row must be a JSON object, not {type(row).__name__}")
         yield row
+
+
+def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it names {twice!r} twice")
+    return row
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[Row]:

@@ -12,7 +12,8 @@ import torch
 
 from harness import EarlyExit, LayerSchedule, load_method
 from harness.errors import UsageError
-from harness.method import build_method, check_layers
+from harness.method import check_layers
+from harness.parameters import build_method
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,28 @@ def test_fresh_forgets_and_runs_again(checkpoints, finished, tmp_path):
     assert verify(copy).ok
 
 
+def _edit(path: Path, **fields) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def test_nothing_is_built_on_an_altered_file(checkpoints, finished, tmp_path, monkeypatch):
+    copy = tmp_path / "copy"
+    shutil.copytree(finished, copy)
+    groups = list((copy / "timing").iterdir())
+    for path in groups:
+        path.unlink()
+    (run,) = (p for p in copy.glob("runs/*/run.json") if json.loads(p.read_text())["method"]["name"] == "calm")
+    _edit(run, n=15)
+    with pytest.raises(SkipbenchError, match="it is not the file that was scored"):
+        run_suite("smoke", copy, **OPTIONS)  # a method must not be timed as an altered file describes it
+    assert not list((copy / "timing").iterdir())
+    shutil.copytree(finished, copy, dirs_exist_ok=True)
+    _edit(groups[0], threads=64)
+    monkeypatch.setattr("harness.runner.attempt", lambda *a: pytest.fail("a job was run before the file was seen"))
+    with pytest.raises(SkipbenchError, match="timing.*it was altered.*--fresh"):
+        run_suite("smoke", copy, **OPTIONS)
+
+
 def test_unknown_executor(tmp_path):
     with pytest.raises(UsageError, match="unknown executor 'slurm'; choose from: local"):
         run_suite("smoke", tmp_path, executor="slurm")

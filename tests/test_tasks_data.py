@@ -90,6 +90,7 @@ def test_csv_with_quotes_line_breaks_and_long_cells(tmp_path):
         ("a.jsonl.gz", b"not gzip", "cannot be read"),
         ("a.jsonl", b'{"mr": ' + b"[" * 99_999 + b"]" * 99_999 + b"}", "row 1: not valid JSON"),
         ("a.jsonl", b'{"mr": "a", "ref": "b", "n": ' + b"9" * 9999 + b"}", "row 1: not valid JSON"),
+        ("a.jsonl", b'{"mr": "a", "ref": "b", "ref": "c"}', "row 1: not valid JSON .it names 'ref' twice."),
         ("a.jsonl", b'{"mr": "a", "ref": ["b", "\\ud83d"]}', "row 1: column 'ref' holds half a surrogate pair"),
         ("a.csv", b"mr,ref,ref\na,b,c\n", "its header names column 'ref' twice"),
     ],

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ..backbone import Backbone, masked_forward
-from ..method import Method, load_method
+from ..method import Method
+from ..parameters import load_method
 from .loop import decode
 from .prompts import left_padded
 

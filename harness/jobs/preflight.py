@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from ..backbone.builtin import BUILTIN, CYCLES
 from ..backbone.names import check_model_name, model_path
 from ..errors import SkipbenchError, UsageError
-from ..method import Lengths, check_parameters, check_target, load_method
+from ..method import Lengths
+from ..parameters import check_parameters, check_target, load_method
 from ..registry import METHODS
 from ..scoring.names import check_metrics
 from ..scoring.words import base_language, check_script

@@ -9,7 +9,8 @@ from functools import cached_property
 from ..backbone import Backbone
 from ..backbone.builtin import BUILTIN, POSITIONS
 from ..decoding.sampling import Sampling
-from ..method import EarlyExit, LayerSchedule, Method, load_method
+from ..method import EarlyExit, LayerSchedule, Method
+from ..parameters import load_method
 from ..task import Task
 from ..training import Checkpoint, Recipe, Setting, weights_identity
 from ..tuning.artefact import check_weights

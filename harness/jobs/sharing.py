@@ -8,7 +8,7 @@ from ..measuring import Entry
 from ..measuring.memory import available_memory
 from ..measuring.replay import Replay, with_classifier
 from ..method import EarlyExit, LayerSchedule, Method
-from ..results.records import read_lines
+from ..results.reading import load_run
 from .quality import Item
 from .quality_run import QualityRun
 
@@ -44,6 +44,6 @@ def timed_entry(run: QualityRun, method: Method, shared: QualityRun | None, item
 
 def recorded_exits(run: QualityRun, items: Sequence[Item]) -> tuple[tuple[int, ...], ...]:
     """Layers that the run's record says each item needed, step by step."""
-    records = read_lines(run.bench.store.root / "runs" / run.id / "records.jsonl").records
+    records = load_run(run.bench.store.root / "runs" / run.id).records()
     needed = {record["id"]: tuple(record["layers_needed"]) for record in records}
     return tuple(needed[item.example.id] for item in items)

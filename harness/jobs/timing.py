@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from ..errors import UsageError
 from ..measuring import measure_group
-from ..method import Method, restore_method
-from ..results.files import read_json
+from ..method import Method
+from ..parameters import restore_method
+from ..results.reading import load_run
 from ..suite_entries import BASELINE
 from .identity import group_id, run_id
 from .planning import QualityJob, TimingJob
@@ -66,7 +67,7 @@ def run_timing(job: TimingJob, bench: Workbench) -> None:
 def _recorded(job: QualityJob, bench: Workbench) -> tuple[QualityRun, dict, Method]:
     """A finished run, its method as recorded, and that method: a threshold is as its calibration left it."""
     run = QualityRun(job, bench)
-    facts = read_json(bench.store.root / "runs" / run.id / "run.json")["method"]
+    facts = load_run(bench.store.root / "runs" / run.id).config["method"]
     return run, facts, restore_method(job.method, run.num_layers, facts["params"])
 
 

@@ -41,7 +41,7 @@ def load_runs(root: Path) -> list[RunFiles]:
     Raises SkipbenchError naming a file that cannot be read, was altered or is of another version.
     """
     folders = sorted(path for path in (root / "runs").glob("*") if path.is_dir() and any(path.iterdir()))
-    return [_load_run(folder) for folder in folders if not _just_begun(folder)]
+    return [load_run(folder) for folder in folders if not _just_begun(folder)]
 
 
 def _just_begun(folder: Path) -> bool:
@@ -49,7 +49,11 @@ def _just_begun(folder: Path) -> bool:
     return all(path.name.startswith(".") for path in folder.iterdir())
 
 
-def _load_run(folder: Path) -> RunFiles:
+def load_run(folder: Path) -> RunFiles:
+    """One run of a results folder, from the folder of its own.
+
+    Raises SkipbenchError naming a file that cannot be read, was altered or is of another version.
+    """
     config = load(folder / "run.json", CONFIG, folder.name)
     if not (folder / "scores.json").exists():
         return RunFiles(folder, config, None)
@@ -65,10 +69,15 @@ def load_timings(root: Path) -> list[dict]:
     Raises SkipbenchError naming a file that cannot be read, was altered or is of another version.
     """
     paths = sorted((root / "timing").glob("*.json"))
-    groups = {path.stem: load(path, TIMING, path.stem) for path in paths}
+    groups = {path.stem: load_timing(path) for path in paths}
     named = {name for name in (load_suite(root) or {}).get("jobs", []) if name in groups}
     anew = {key for name in named for key in _timed(groups[name])}
     return [group if name in named else _without(group, anew) for name, group in groups.items()]
+
+
+def load_timing(path: Path) -> dict:
+    """One timing group; raises SkipbenchError as `load_timings` does."""
+    return load(path, TIMING, path.stem)
 
 
 def _timed(group: dict) -> list[tuple]:

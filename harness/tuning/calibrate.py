@@ -12,7 +12,8 @@ from ..backbone import Backbone
 from ..decoding import decode
 from ..errors import SkipbenchError, UsageError
 from ..forms import searched
-from ..method import EarlyExit, build_method
+from ..method import EarlyExit
+from ..parameters import build_method
 
 STEPS = 14  # bisections: the interval shrinks 16,000-fold
 CLOSE_ENOUGH = 0.01  # relative distance from the target at which the search stops
