@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import types
 import typing
 from collections.abc import Mapping
 
@@ -39,7 +40,7 @@ def searched(cls: type[Method], value: float) -> float:
 
 
 def _options(cls: type[Method]) -> list[dict]:
-    """One field set to one of its other values, for `Literal` and bool fields."""
+    """One field set to one of its other values, for `Literal` and bool fields, optional ones too."""
     hints = typing.get_type_hints(cls)
     return [
         {parameter.name: option}
@@ -52,4 +53,7 @@ def _options(cls: type[Method]) -> list[dict]:
 def _values(hint: object) -> tuple:
     if hint is bool:
         return (False, True)
-    return typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else ()
+    if typing.get_origin(hint) is typing.Literal:
+        return typing.get_args(hint)
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return tuple(value for part in typing.get_args(hint) for value in _values(part)) if is_union else ()

@@ -2,8 +2,9 @@
 
 Checked: decoding equals the no-cache oracle; a row in a batch of mixed lengths equals the row alone; the trace equals
 an independent count of layer and head calls; a second identical call gives the same and leaves the method as it was;
-its recipe can be trained; the model is restored, also after an exception. A pipelined method runs on looped models. Of
-a speculative method it is also said how often it keeps its word in low precision.
+its recipe can be trained; the model is restored, also after an exception. A pipelined method runs on looped models. It
+is also said how often outputs agree in low precision: a batch's with its rows alone, or what a speculative method gives
+with greedy decoding.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import torch
 from .backbone import Backbone
 from .backbone.tiny import LOOPED_KINDS, TINY_KINDS, tiny_backbone, tiny_prompts
 from .contract import ANYTHING, broken_rules, reason, wrong_signatures
-from .decoding.agreement import Agreement, greedy_agreement
+from .decoding.agreement import Agreement, batch_agreement, greedy_agreement
 from .errors import UsageError
 from .forms import parameter_forms
 from .method import Lengths, Method, Speculative
@@ -107,17 +108,19 @@ def _run_all(cls: type[Method], given: dict, report: Report, found: dict) -> Non
         failing += bool(findings)
         if failing == ENOUGH:
             return
-    if not found and issubclass(cls, Speculative):
+    if not found:
         report.notes.extend(_in_low_precision(forms[0][1], depth))
 
 
-def _in_low_precision(instances: list[tuple[str, Speculative]], depth: int | None) -> Iterator[str]:
-    """How often outputs equal sequential greedy decoding where rounding decides close calls."""
+def _in_low_precision(instances: list[tuple[str, Method]], depth: int | None) -> Iterator[str]:
+    """How often outputs agree where rounding decides close calls."""
     prompts = tiny_prompts(MORE_PROMPTS)
+    guesses = isinstance(instances[0][1], Speculative)
+    agreement, what = (greedy_agreement, "greedy decoding") if guesses else (batch_agreement, "each row alone")
     for dtype in LOW_PRECISION:
         models = [(tiny_backbone(kind, depth, dtype=getattr(torch, dtype)), method) for kind, method in instances]
-        parts = [greedy_agreement(model, method, *prompts, MORE_TOKENS) for model, method in models]
-        yield f"  {dtype}: {Agreement.over(parts)}"
+        parts = [agreement(model, method, *prompts, MORE_TOKENS) for model, method in models]
+        yield f"  {dtype}, beside {what}: {Agreement.over(parts)}"
 
 
 Forms = list[tuple[dict, list[tuple[str, Method]]]]  # parameters, and by kind of model the method built from them

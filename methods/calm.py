@@ -21,15 +21,15 @@ class Calm(EarlyExit):
     equals arg-max at the last layer" with the model frozen; its weights come with the checkpoint.
 
     The threshold at step t is clip(0.9 λ + 0.1 exp(-τ t / T), 0, 1) with T the maximum output length; `decay="code"`
-    multiplies the exponential by λ as the official code does, `"none"` keeps λ at every step. Skipped layers get the
-    exit state's own keys and values (`kv="propagate"`); `kv="oracle"` computes their true states instead, untimed, to
-    price that approximation.
+    multiplies the exponential by λ as the official code does, `"none"` keeps λ at every step. Given τ alone, it decays
+    as in the paper. Skipped layers get the exit state's own keys and values (`kv="propagate"`); `kv="oracle"` computes
+    their true states instead, untimed, to price that approximation.
     """
 
     confidence: Literal["softmax", "state", "classifier"] = "state"
     threshold: float = 0.9
     tau: float = 0.0
-    decay: Literal["paper", "code", "none"] = "none"
+    decay: Literal["paper", "code", "none"] | None = None  # `paper` where tau says how, else `none`
     min_exit_layer: int = 1
     exit_interval: int = 1
     kv: Literal["propagate", "oracle"] = "propagate"
@@ -39,6 +39,8 @@ class Calm(EarlyExit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.decay is None:
+            object.__setattr__(self, "decay", "paper" if self.tau > 0 else "none")
         if not 0 <= self.threshold <= 1:
             raise UsageError(f"calm: threshold must lie in [0, 1], not {self.threshold!r}")
         if not self.tau >= 0 or self.min_exit_layer < 1 or self.exit_interval < 1:

@@ -48,5 +48,6 @@ class RandomSkip(LayerSchedule):
         return cls(num_layers, **{**parameters, "target": target})
 
     def layers(self, step: int) -> list[int]:
-        count = self._model.budget(step) if self._model else floor(self.num_layers / self.target + 0.5)
-        return sorted(self._order[: max(count, 2)])
+        if self._model:
+            return sorted(self._order[: self._model.budget(step)])
+        return sorted(self._order[: max(floor(self.num_layers / self.target + 0.5), 2)])

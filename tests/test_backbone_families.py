@@ -24,7 +24,10 @@ def unsupported():
     t5.decoder_start_token_id = 0
     gpt2_cross = hf.GPT2Config(**SMALL, add_cross_attention=True)
     sliding = hf.Qwen2Config(**wide, use_sliding_window=True, sliding_window=4, max_window_layers=0)
+    rope = {"rope_type": "longrope", "long_factor": [1.0] * 4, "short_factor": [1.0] * 4, "rope_theta": 1e4}
+    longrope = hf.LlamaConfig(**wide, rope_parameters={**rope, "original_max_position_embeddings": 32})
     return {
+        "longrope": (lambda: hf.LlamaForCausalLM(longrope), "llama: longrope is not supported"),
         "mistral": (lambda: hf.MistralForCausalLM(hf.MistralConfig(**wide, sliding_window=4)), "'mistral'"),
         "mixtral": (lambda: hf.MixtralForCausalLM(hf.MixtralConfig(**wide, num_local_experts=2)), "'mixtral'"),
         "t5": (lambda: hf.T5ForConditionalGeneration(t5), "'t5'"),
@@ -36,7 +39,7 @@ def unsupported():
 
 
 # T03
-@pytest.mark.parametrize("name", ["mistral", "mixtral", "t5", "qwen2", "gpt2", "headless", "module"])
+@pytest.mark.parametrize("name", ["longrope", "mistral", "mixtral", "t5", "qwen2", "gpt2", "headless", "module"])
 def test_what_cannot_be_done_right_is_refused_by_name(name):
     make, named = unsupported()[name]
     with pytest.raises(UnsupportedModel, match=named) as caught:

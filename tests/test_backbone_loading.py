@@ -76,3 +76,10 @@ def test_a_hook_left_behind_is_seen():
     assert "_forward_hooks" in changes(before, snapshot(backbone))
     handle.remove()
     assert not changes(before, snapshot(backbone))
+
+
+def test_a_buffer_written_in_place_is_seen_though_no_file_holds_it():
+    backbone = Backbone.load("tiny-llama")
+    before = snapshot(backbone)
+    backbone.body.rotary_emb.inv_freq.mul_(2)
+    assert "inv_freq" in changes(before, snapshot(backbone))

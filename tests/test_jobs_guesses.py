@@ -12,7 +12,7 @@ from helpers.guessing import guesser
 from harness import decode, load_method
 from harness.backbone.tiny import tiny_backbone, tiny_prompts
 from harness.decoding import agreement
-from harness.decoding.agreement import Agreement, greedy_agreement
+from harness.decoding.agreement import Agreement, batch_agreement, greedy_agreement
 from harness.jobs.guesses import guess_statistics
 from harness.jobs.quality import _value, layer_statistics
 from harness.measuring import Entry, measure_group
@@ -77,6 +77,26 @@ def test_low_precision_agreement_is_said(dtype):
     found = greedy_agreement(backbone, load_method("speed", 6), *tiny_prompts([3, 5, 2]), 12)
     assert found.rows == 3 and 0 < found.equal_tokens <= found.tokens <= 36
     assert len(found.margins) == found.rows - found.equal_rows
+
+
+def test_a_row_that_differs_in_a_batch_is_counted(monkeypatch):
+    backbone, prompts, real = tiny("opt"), tiny_prompts([3, 5, 2]), agreement.decode
+    method = load_method("multi_layer", backbone.num_layers, exit_layers=2)
+    true = real(backbone, method, *prompts, 6)
+    lengths = true.lengths.tolist()
+    assert batch_agreement(backbone, method, *prompts, 6) == Agreement(3, 3, sum(lengths), sum(lengths), ())
+
+    def told(backbone, method, ids, *args):
+        out = real(backbone, method, ids, *args)
+        if len(ids) == 1:
+            return out
+        tokens = out.tokens.clone()
+        tokens[2, 1] = (tokens[2, 1] + 1) % 31
+        return dataclasses.replace(out, tokens=tokens)
+
+    monkeypatch.setattr(agreement, "decode", told)
+    equal = sum(lengths) - lengths[2] + 1
+    assert batch_agreement(backbone, method, *prompts, 6) == Agreement(3, 2, sum(lengths), equal, ())
 
 
 def test_the_first_difference_and_its_margin(monkeypatch):

@@ -93,7 +93,7 @@ def test_every_setting_changes_the_id(job, setting):
         ("TRAINING_VERSION", -1),
         ("CALIBRATION_VERSION", -1),
         ("source_hash", lambda cls: f"other bytes of {cls.__name__}"),
-        ("weights_identity", lambda name: f"other weights of {name}"),
+        ("model_identity", lambda name: f"other weights of {name}"),
     ],
 )
 def test_code_and_weights_change_the_id(job, monkeypatch, name, value):

@@ -183,6 +183,19 @@ def test_t17_a_reading_before_the_device_is_done_is_caught(device):
         assert decode(wired(device), full(), *tiny_prompts([4]), 3).timing.prefill_s > 0
 
 
+@pytest.mark.parametrize("kind", ["cuda", "xpu", "mps"])
+def test_t17_the_real_clock_waits_for_every_kind_of_device_a_suite_may_name(kind, monkeypatch):
+    waited = []
+    monkeypatch.setattr(getattr(torch, kind), "synchronize", lambda *which: waited.append(which))
+    clock, named = DeviceClock(), torch.device(kind, 0)
+    clock.read(torch.device("cpu"))
+    assert waited == []
+    clock.read(named)
+    assert waited == ([()] if kind == "mps" else [(named,)])
+    with pytest.raises(SkipbenchError, match="device meta cannot be waited for"):
+        clock.read(torch.device("meta"))
+
+
 def test_t18_the_first_call_is_kept_apart(device):
     backbone, slow = wired(device), [1.0]
     backbone.lm_head.register_forward_pre_hook(lambda *_: device.sleep(slow.pop() if slow else 0))

@@ -42,6 +42,9 @@ def test_thresholds_by_hand():
     assert calm(threshold=0.8, decay="paper").threshold_at(5, 10) == pytest.approx(0.82)
     assert calm(threshold=0.8, decay="code").threshold_at(5, 10) == pytest.approx(0.8)
     assert calm(threshold=1.0, tau=0.0, decay="paper").threshold_at(1, 10) == 1.0
+    assert calm(threshold=0.8, tau=4.0) == calm(threshold=0.8, tau=4.0, decay="paper")  # a given tau is never ignored
+    assert calm(threshold=0.8) == calm(threshold=0.8, decay="none")
+    assert calm(threshold=0.8, tau=4.0, decay="none").threshold_at(5, 10) == 0.8
 
 
 def test_softmax_confidence_is_the_gap_of_the_two_likeliest():

@@ -196,6 +196,10 @@ def test_random_skip_like_skipdecode_takes_prefixes_of_one_order():
     assert [len(layers) for layers in plan] == [budgets.budget(step) for step in range(1, 41)]
     assert all(set(late) <= set(early) for early, late in zip(plan, plan[1:], strict=False))
     assert all({0, 11} <= set(layers) for layers in plan)
+    fast = load_method("random_skip", 12, target=6, lengths=lengths, like="skipdecode")
+    budgets = load_method("skipdecode", 12, target=6, lengths=lengths)
+    assert budgets.budget(40) == 1  # not lifted to keep both ends: the control must be as fast as what it stands for
+    assert [len(layers) for layers in fast.plan(40)] == [budgets.budget(step) for step in range(1, 41)]
 
 
 def test_full_is_every_layer():

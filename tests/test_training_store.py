@@ -10,7 +10,7 @@ from harness import load_method, load_task
 from harness.errors import UsageError
 from harness.training import Checkpoints, Recipe, store
 from harness.training.setting import Setting
-from harness.training.weights import weights_hash
+from harness.training.weights import weights_identity
 
 
 def _setting(**changes):
@@ -39,7 +39,7 @@ def test_a_checkpoint_loads_in_transformers_and_says_what_made_it(made):
     model = AutoModelForCausalLM.from_pretrained(own.path)
     tokenizer = AutoTokenizer.from_pretrained(own.path)
     assert model.config.vocab_size == len(tokenizer) <= 400
-    assert own.weights == weights_hash(own.path)
+    assert own.weights == weights_identity(own.path)
     assert own.training["steps"] == 2 and own.training["source"] == "stand-in" and own.training["seed"] == 0
     assert not list(checkpoints.root.glob("*.part*")) and not list(checkpoints.root.glob("*.state"))
 
@@ -97,7 +97,7 @@ def test_an_interrupted_save_leaves_no_checkpoint(tmp_path, monkeypatch):
     checkpoints = Checkpoints(tmp_path)
     setting = _setting()
     key = checkpoints.base_key(setting)
-    monkeypatch.setattr(store, "weights_hash", lambda folder: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(store, "weights_identity", lambda folder: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         checkpoints.base(setting)
     assert not (tmp_path / key).exists() and not list(tmp_path.glob("*.part*"))

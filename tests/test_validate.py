@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -198,5 +199,15 @@ def test_a_pipeline_is_validated_on_looped_models_and_says_how_it_does_in_low_pr
     report = validate_method("speed")
     assert report.ok, report
     assert report.checked == [f"tiny-{kind}" for kind in LOOPED_KINDS]
-    assert [note.split(":")[0].strip() for note in report.notes] == ["float32", "bfloat16"]
-    assert "outputs equal" in str(report).splitlines()[-1]
+    assert [note.split(",")[0].strip() for note in report.notes] == ["float32", "bfloat16"]
+    assert "beside greedy decoding" in report.notes[0] and "outputs equal" in str(report).splitlines()[-1]
+
+
+# T08
+def test_how_often_a_batch_in_low_precision_agrees_with_its_rows_alone_is_said():
+    notes = validate_method("multi_layer:exit_layers=2").notes
+    assert [note.split(":")[0].strip() for note in notes] == [
+        f"{dtype}, beside each row alone" for dtype in ("float32", "bfloat16")
+    ]
+    equal, rows = map(int, re.search(r"(\d+) of (\d+) outputs equal", notes[0]).groups())
+    assert rows == len(TINY_KINDS) * 8 and 0 < equal <= rows

@@ -23,8 +23,14 @@ BUILTIN = {
     "looped-opt-4x4": ("opt", 16, 128, 4),
     "looped-llama": ("llama", 12, 128, 4),
     "nano-looped-opt": ("opt", 4, 32, 2),
+    "wide-opt": ("opt", 12, 512, 8),  # for a GPU, like the looped ones of this width
+    "looped-opt-512": ("opt", 12, 512, 8),
+    "looped-opt-512-4x1": ("opt", 4, 512, 8),
+    "looped-opt-512-4x2": ("opt", 8, 512, 8),
+    "looped-opt-512-4x4": ("opt", 16, 512, 8),
 }
-# Cycles of the looped ones: looped-FAMILY runs 4 unique layers 3 times, looped-FAMILY-KxR runs K of them R times.
+# Cycles of the looped ones: looped-FAMILY runs 4 unique layers 3 times, looped-FAMILY-KxR runs K of them R times; a
+# width other than 128 stands behind the family.
 CYCLES = {
     "looped-opt": 3,
     "looped-opt-4x1": 1,
@@ -32,6 +38,10 @@ CYCLES = {
     "looped-opt-4x4": 4,
     "looped-llama": 3,
     "nano-looped-opt": 2,
+    "looped-opt-512": 3,
+    "looped-opt-512-4x1": 1,
+    "looped-opt-512-4x2": 2,
+    "looped-opt-512-4x4": 4,
 }
 
 

@@ -21,11 +21,16 @@ def save_exit_classifier(classifier: Tensor, folder: str | Path) -> None:
     part.replace(Path(folder) / FILE_NAME)
 
 
+def holds_exit_classifier(folder: str | Path) -> bool:
+    """Whether a checkpoint folder brings a classifier."""
+    return (Path(folder) / FILE_NAME).is_file()
+
+
 def read_exit_classifier(folder: str | Path) -> Tensor | None:
     """The classifier [width + 1] of a checkpoint folder; None where there is none."""
-    file = Path(folder) / FILE_NAME
-    if not file.is_file():
+    if not holds_exit_classifier(folder):
         return None
+    file = Path(folder) / FILE_NAME
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

@@ -51,6 +51,8 @@ def family_of(model: nn.Module) -> Family:
         raise UnsupportedModel(f"{kind}: cross-attention is not supported")
     if _uses_sliding_window(config):
         raise UnsupportedModel(f"{kind}: sliding-window attention is not supported; set use_sliding_window=False")
+    if "longrope" in _rotary_kinds(config):
+        raise UnsupportedModel(f"{kind}: longrope is not supported; its angles depend on the longest row of a batch")
     family = FAMILIES[kind]
     if not _has(model, family.body) or model.get_output_embeddings() is None:
         raise UnsupportedModel(f"{type(model).__name__} has no language-model head; load it as a causal LM")
@@ -68,6 +70,13 @@ def _uses_sliding_window(config) -> bool:
         return True
     window = getattr(config, "sliding_window", None)
     return window is not None and getattr(config, "use_sliding_window", True)
+
+
+def _rotary_kinds(config) -> set[str | None]:
+    """Kinds of rotary embedding that a config asks for; it may name them for each kind of layer."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    parts = [rope, *(part for part in rope.values() if isinstance(part, dict))]
+    return {part.get("rope_type", part.get("type")) for part in parts}
 
 
 def _has(module: nn.Module, path: str) -> bool:

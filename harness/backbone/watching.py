@@ -43,6 +43,7 @@ def snapshot(backbone: Backbone) -> dict[str, object]:
         for key, value in vars(module).items()
     }
     state |= {f"weight {n}": tensor.clone() for n, tensor in backbone.model.state_dict().items()}
+    state |= {f"buffer {n}": tensor.clone() for n, tensor in backbone.model.named_buffers()}  # rotary tables too
     return state | {"the config": backbone.config.to_dict()}
 
 

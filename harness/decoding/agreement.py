@@ -1,4 +1,7 @@
-"""How far a lossless method keeps its word in low precision, where the order of additions decides close calls."""
+"""How far outputs agree in low precision, where the order of additions decides close calls.
+
+A lossless method's with sequential greedy decoding, and any method's rows in a batch with the same rows alone.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ from .prompts import left_padded
 
 @dataclass(frozen=True)
 class Agreement:
-    """Outputs held against sequential greedy decoding in the same dtype.
+    """Outputs held against those decoded otherwise in the same dtype.
 
     `rows` outputs of `tokens` tokens in all; `equal_rows` agree to their end, `equal_tokens` up to each row's first
-    difference. `margins` hold, for each row that differs, how far apart the two best logits are there.
+    difference. `margins` hold, for each row that differs from sequential greedy decoding, how far apart the two best
+    logits are there.
     """
 
     rows: int
@@ -52,12 +56,29 @@ def greedy_agreement(
     parts = []
     for row, length in enumerate(theirs.lengths.tolist()):
         true = theirs.tokens[row, :length]
-        other = ours.tokens[row, :length]
-        same = int((true[: len(other)] == other).long().cumprod(0).sum())
+        same = _equal_tokens(true, ours.tokens[row, :length])
         prompt = prompts.ids[row, prompts.mask[row].bool()]
         margins = () if same == length else (_margin(backbone, torch.cat((prompt, true[:same]))),)
         parts.append(Agreement(1, int(same == length), length, same, margins))
     return Agreement.over(parts)
+
+
+def batch_agreement(
+    backbone: Backbone, method: Method, input_ids: Tensor, attention_mask: Tensor, max_new_tokens: int
+) -> Agreement:
+    """Decode prompts [batch, tokens] as one batch and each row alone, and compare the tokens."""
+    together, parts = decode(backbone, method, input_ids, attention_mask, max_new_tokens), []
+    for row in range(len(input_ids)):
+        alone = decode(backbone, method, input_ids[row : row + 1], attention_mask[row : row + 1], max_new_tokens)
+        length = int(alone.lengths[0])
+        same = _equal_tokens(alone.tokens[0, :length], together.tokens[row, :length])
+        parts.append(Agreement(1, int(same == length), length, same, ()))
+    return Agreement.over(parts)
+
+
+def _equal_tokens(true: Tensor, other: Tensor) -> int:
+    """How many tokens of two outputs [tokens] are the same up to the first difference."""
+    return int((true[: len(other)] == other).long().cumprod(0).sum())
 
 
 @torch.inference_mode()

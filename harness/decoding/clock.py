@@ -9,6 +9,8 @@ from contextvars import ContextVar
 
 import torch
 
+from ..errors import SkipbenchError
+
 
 class DeviceClock:
     """Wall-clock seconds of a device. A fake one in tests replaces `synchronize` and `now`."""
@@ -19,11 +21,13 @@ class DeviceClock:
         return self.now()
 
     def synchronize(self, device: torch.device) -> None:
-        """Wait for the device; a CPU queues nothing."""
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        elif device.type == "mps":
-            torch.mps.synchronize()
+        """Wait for the device; a CPU queues nothing. SkipbenchError for a device that cannot be waited for."""
+        if device.type == "cpu":
+            return
+        wait = getattr(getattr(torch, device.type, None), "synchronize", None)
+        if wait is None:
+            raise SkipbenchError(f"device {device} cannot be waited for, so nothing can be timed on it")
+        wait() if device.type == "mps" else wait(device)
 
     def now(self) -> float:
         """Seconds since some fixed moment."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..registry import METHODS, TASKS, source_hash
 from ..results.encoding import digest
 from ..task import Task, load_task
-from ..training import TRAINING_VERSION, weights_identity
+from ..training import TRAINING_VERSION, model_identity
 from ..tuning.artefact import check_use, load_artefact, parameters_for
 from .planning import FloorJob, Job, QualityJob, TimingJob
 
@@ -48,7 +48,7 @@ def run_id(job: QualityJob) -> str:
         "versions": [ENGINE_VERSION, TRAINING_VERSION],
         "task": [task.label, source_hash(TASKS.load(task.name)), *_data_hashes(job, task)],
         "split": [job.spec.split, task.data_hash(job.spec.split), job.spec.limit],
-        "model": [job.spec.model, weights_identity(job.spec.model), weights_identity(job.checkpoint)],
+        "model": [job.spec.model, model_identity(job.spec.model), _identity_of(job.checkpoint)],
         "checkpoint": [job.checkpoint, job.spec.training.model_dump(), job.seed],
         "method": [job.method, dict(job.params), job.target, source_hash(METHODS.load(job.method))],
         "calibration": _calibration(job),
@@ -64,6 +64,11 @@ def run_id(job: QualityJob) -> str:
 
 def _data_hashes(job: QualityJob, task: Task) -> list[str]:
     return [task.data_hash(split) for split in (job.spec.training.split, "validation")]
+
+
+def _identity_of(checkpoint: str) -> str | None:
+    made_here = checkpoint in ("own", "base")  # of what the id holds
+    return None if made_here else model_identity(checkpoint)
 
 
 def _calibration(job: QualityJob) -> list[int] | None:

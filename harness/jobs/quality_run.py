@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ..backbone import Backbone
 from ..backbone.builtin import BUILTIN, POSITIONS
+from ..backbone.classifier import holds_exit_classifier
 from ..decoding.sampling import Sampling
 from ..method import EarlyExit, LayerSchedule, Method
 from ..parameters import load_method
@@ -113,12 +114,12 @@ class QualityRun:
 
     @cached_property
     def backbone(self) -> Backbone:
-        """The model, with an exit classifier if the method's recipe asks for one."""
+        """The model, with this run's exit classifier if the method's recipe asks for one and the model brings none."""
         options, path = self.job.spec.decoding, self.path
         backbone = self.bench.load(path, self.job.spec.model, options.dtype, options.device)
-        if self.recipe.get("classifier") and backbone.exit_classifier is None:
+        if self.recipe.get("classifier") and (self.checkpoint or not holds_exit_classifier(path)):
             trained = self.bench.checkpoints.exit_classifier(self.setting, path, self.weights)
-            backbone.give_exit_classifier(trained)
+            backbone.give_exit_classifier(trained)  # in memory it may have an earlier run's
         return backbone
 
     @cached_property
@@ -196,7 +197,7 @@ class QualityRun:
 
     @cached_property
     def weights(self) -> str:
-        """SHA-256 of the weights that decode."""
+        """SHA-256 of the weights that decode; of a hub model its commit."""
         if self.checkpoint is not None:
             return self.checkpoint.weights
         given = self.setting.model if self.job.checkpoint == "base" else self.job.checkpoint

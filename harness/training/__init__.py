@@ -7,6 +7,6 @@ recipe, for the same steps, batches and learning rates as every other method's, 
 from .recipe import TRAINING_VERSION, Recipe
 from .setting import Checkpoint, Setting
 from .store import Checkpoints
-from .weights import weights_identity
+from .weights import model_identity, weights_identity
 
-__all__ = ["TRAINING_VERSION", "Checkpoint", "Checkpoints", "Recipe", "Setting", "weights_identity"]
+__all__ = ["TRAINING_VERSION", "Checkpoint", "Checkpoints", "Recipe", "Setting", "model_identity", "weights_identity"]

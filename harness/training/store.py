@@ -18,7 +18,7 @@ from ..errors import UsageError
 from ..method import Lengths
 from .recipe import Recipe, key_of
 from .setting import Checkpoint, Setting, text_hash, training_texts
-from .weights import weights_hash, weights_identity
+from .weights import model_identity, weights_identity
 
 ENVIRONMENT_VARIABLE = "SKIPBENCH_CHECKPOINTS"
 
@@ -50,7 +50,7 @@ class Checkpoints:
     def base_key(self, setting: Setting) -> str:
         """Key of the base model."""
         if not setting.builtin:
-            return key_of(kind="given", model=setting.model, weights=weights_identity(setting.model))
+            return key_of(kind="given", model=setting.model, weights=model_identity(setting.model))
         return key_of(
             kind="base",
             model=setting.model,
@@ -107,16 +107,14 @@ class Checkpoints:
         return self._read(key)
 
     def exit_classifier(self, setting: Setting, name: str, weights: str):
-        """CALM's classifier [width + 1] of a checkpoint, trained on the task if it is not there.
+        """CALM's classifier [width + 1] of the weights in `name`, trained on the task if it is not there.
 
-        It is kept beside the weights; of a folder that is not ours, under a key of its own.
+        It has a key of its own: one model may be asked on several tasks, by several recipes and seeds.
         """
         from ..backbone.classifier import read_exit_classifier, save_exit_classifier
 
-        folder = Path(name)
-        if folder.parent != self.root:
-            parts = {"weights": weights, "text": self.text_key(setting), "recipe": setting.own, "seed": setting.seed}
-            folder = self.root / key_of(kind="exit_classifier", **parts)
+        parts = {"weights": weights, "text": self.text_key(setting), "recipe": setting.own, "seed": setting.seed}
+        folder = self.root / key_of(kind="exit_classifier", **parts)
         if (found := read_exit_classifier(folder)) is None:
             folder.mkdir(parents=True, exist_ok=True)
             save_exit_classifier(self._train_classifier(setting, name), folder)
@@ -159,7 +157,7 @@ class Checkpoints:
                 "recipe": dataclasses.asdict(recipe),
                 "objective": objective["objective"],
                 **dataclasses.asdict(trained),
-                "weights": weights_hash(folder),
+                "weights": weights_identity(str(folder)),
             }
             (folder / "training.json").write_text(json.dumps(facts, indent=1))
         state_file.unlink(missing_ok=True)

@@ -101,10 +101,10 @@ def check_use(
 
 
 def check_weights(path: str | Path, weights: str) -> None:
-    """Raise UsageError if thresholds were calibrated on other weights than these (a SHA-256)."""
+    """Raise UsageError if thresholds were calibrated on other weights than these (a SHA-256, or a hub's commit)."""
     artefact = load_artefact(path)
     if artefact.kind == "calibrated":
-        agree(path, "checkpoint's weights", artefact.model["weights"][:12], weights[:12])
+        agree(path, "checkpoint's weights", artefact.model["weights"], weights)
 
 
 def agree(path: str | Path, what: str, made_for: object, used_on: object) -> None:
