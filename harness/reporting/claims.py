@@ -70,10 +70,9 @@ def _cases(claim: Claim, panel: Panel, groups: Sequence[Panel]) -> Iterator[tupl
     if points and not meant:
         form = ", ".join(f"{name}={value}" for name, value in claim.form)
         yield panel, points[0], f"not tested: the claim is about {claim.left} with {form}"
-    for point in meant:
-        outcome = comparisons.below_floor(panel, claim.checkpoint) or compare(claim, panel, point, groups)
-        if outcome is not None:  # a claim about two runs, of which there is one
-            yield panel, point, outcome
+    touched = comparisons.TOUCHED.get(claim.kind, lambda panel, point: True)
+    for point in (p for p in meant if touched(panel, p)):
+        yield panel, point, comparisons.below_floor(panel, claim.checkpoint) or compare(claim, panel, point, groups)
 
 
 def claims_table(judgements: Sequence[Judgement]) -> Table:

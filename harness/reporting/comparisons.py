@@ -87,12 +87,9 @@ def leads_untuned(claim: Claim, panel: Panel, point: Point, panels: Sequence[Pan
     return beats(claim, panel, point, panels)
 
 
-def slope_only(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome | None:
-    """Minus the relative change of the layer speed-up from the shortest horizon, all else equal; None if it is that."""
-    alike = [p for p in panel.methods if _but_horizon(p) == _but_horizon(point)]
-    shortest = min(alike, key=lambda p: p.params.get("max_length") or 0)
-    if shortest.params.get("max_length") == point.params.get("max_length"):
-        return None
+def slope_only(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """Minus the relative change of the layer speed-up from the shortest horizon, all else equal."""
+    shortest = _shortest(panel, point)
     here, there = point.get("speedup_layers"), shortest.get("speedup_layers")
     if not here or not there or None in (here.low, here.high, there.low, there.high):
         return "the layer speed-ups have no interval over examples"
@@ -102,6 +99,14 @@ def slope_only(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]
     return from_interval(-abs(ratio - 1), error, claim.margin, point.config.get("n") or 0, "of the layer speed-up")
 
 
+def _shortest(panel: Panel, point: Point) -> Point:
+    """The run of the same layers with the shortest horizon; it may be the point itself."""
+    alike = [p for p in panel.methods if _but_horizon(p) == _but_horizon(point)]
+    return min(alike, key=lambda p: p.params.get("max_length") or 0)
+
+
+# Whether a claim is touched by a point at all, where that takes more than a run of its method.
+TOUCHED = {"slope_only": lambda panel, point: _shortest(panel, point) is not point}
 NORMAL = 1.96  # standard errors in half a 95 % interval
 
 
