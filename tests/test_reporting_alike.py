@@ -10,6 +10,7 @@ from results_fixtures import metric as scored
 from results_fixtures import record, run_config
 
 from harness.reporting.claims import judge_panels
+from harness.reporting.equal_speed import interpolated
 from harness.reporting.overview import overview
 from harness.reporting.panels import merge_seeds, panels
 from harness.reporting.paper_tables import build
@@ -91,6 +92,7 @@ def test_several_seeds_have_a_range_and_no_invented_interval():
     assert point.get("e2e_bleu") == Value(12.0, seeds=(10.0, 14.0))
     assert with_interval(point.get("e2e_bleu"), "e2e_bleu") == "12.0 (seeds 10.0–14.0)"
     assert merge_seeds([run(10.0, 0)])[0].get("e2e_bleu") == Value(10.0, 9.0, 11.0)
+    assert interpolated([(point, 1.0)], "e2e_bleu").seeds == (10.0, 14.0), "nor is the range lost at equal speed"
 
 
 def test_every_seed_of_full_must_beat_the_floor(tmp_path):
