@@ -133,6 +133,18 @@ def test_cost_model_finds_the_true_costs_and_predicts_schedules_and_exits(device
     assert numbers(group, "exit")["speedup_wall"] < 1  # four heads of 7 ms: a slow-down, and predicted as one
 
 
+def test_the_cost_model_says_nothing_of_methods_that_guess(device):
+    """A pass of several positions is no step of one; half a pass a token would count the check negatively."""
+    backbone = wired(device)
+    draft = load_method("self_speculative", N, draft_depth=2, draft_tokens=3)
+    group = measure_group([Entry("full", backbone, full()), Entry("draft", backbone, draft)], tiny_prompts([4]), 6,
+                          repeats=2, clock=device)  # fmt: skip
+    values = group["methods"]["draft"]["values"]
+    for name in ("predicted_ms_per_token", "overhead_ms", "speedup_predicted", "speedup_bound"):
+        assert values[name]["value"] is None and "methods that guess" in values[name]["note"], name
+    assert values["speedup_wall"]["value"] > 0 and numbers(group, "full")["overhead_ms"] == pytest.approx(0, abs=1e-9)
+
+
 def test_t13_shorter_output_is_no_speed_up_and_is_flagged(device):
     whole, short = wired(device), wired(device)
     prompts = tiny_prompts([5], seed=3)

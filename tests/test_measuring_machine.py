@@ -152,5 +152,16 @@ def test_costs_under_noise_have_intervals_that_cover_the_truth():
     assert part["low"] < true.t_layer * np.median(drift) < part["high"]
 
 
+def test_the_bound_is_the_prediction_without_the_fixed_part():
+    """What an early exit asks and compares is its work: no engine could leave it out."""
+    true, n = Costs(1.0, 2.0, 0.3, 0.05, 0.02, 1.2), 12
+    model = CostModel({key: [ms] for key, ms in step_times(true, n).items()} | {"m": [9.0]}, n, true.t_confidence)
+    asked, whole = trace(5, heads=4, keys_only=7, asks=5), trace(12)
+    values = model.values("m", asked, whole)
+    ours = 5 * 1.0 + 4 * 2.0 + 7 * 0.3 + 5 * 0.05 + 3 * 0.02
+    assert values["speedup_bound"]["value"] == pytest.approx((12 + 2) / ours)
+    assert values["speedup_predicted"]["value"] == pytest.approx((12 + 2 + 1.2) / (ours + 1.2))
+
+
 def test_no_probes_without_a_layer_to_leave_out():
     assert probes(1) == {}

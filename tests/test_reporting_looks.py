@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from reporting_fixtures import QUALITY, N, add_floor, add_run, add_timing
 from results_fixtures import run_config
 
-from harness.reporting import along_output, build, costs, curves, overview, style
+from harness.reporting import along_output, build, costs, curves, overview, plans, style
 from harness.reporting.doubts import ONE_ROUND, clock_value, doubts
 from harness.reporting.looks import COLOURS, KNOWN, MARKERS, assign_looks
 from harness.reporting.panels import Panel, panels
@@ -106,6 +106,16 @@ def test_flagged_one_round_and_impossible_points_are_shown_as_such(tmp_path, dra
     bars = [patch.get_facecolor()[:3] for patch in drawn["p_overhead"].axes[0].patches]
     assert bars[0] == pytest.approx(style.pale(looks["unified"].color))
     assert bars[1] == pytest.approx(style.to_rgb(looks["calm"].color))
+
+
+def test_the_picture_of_plans_does_not_say_that_they_ran(tmp_path, monkeypatch):
+    found = {}
+    monkeypatch.setattr(plans, "save", lambda fig, folder, name: found.update({name: fig}) or [])
+    point = timed("unified", 2.0, Value(1.5))
+    point.config["plan"] = {"prompt": [*range(12)], "steps": [[0, 5, 11]] * 8}
+    plans.draw(Panel("p", [point]), tmp_path, assign_looks(["unified"]))
+    words = texts(found["p_plans"])
+    assert "planned or needed" in words and " ran " not in words and "a batch runs more" in words
 
 
 def test_nothing_is_said_where_nothing_is_doubtful():

@@ -44,7 +44,7 @@ def test_every_method_and_target_has_its_row_however_bad(tables):
     found = {(r["method"], r["target"]) for r in rows}
     assert {(m, f"{t}x") for m in QUALITY for t in TARGETS} <= found
     worst = next(r for r in rows if (r["method"], r["target"]) == ("random_skip", "6x"))
-    assert worst["E2E BLEU"].startswith("3.3 [1.5, 5.1]")
+    assert worst["E2E BLEU"].startswith("3.3")
     assert rows[-1]["method"] == "floor: most frequent reference" and rows[-1]["ROUGE-L"] == "–"
 
 
@@ -142,8 +142,8 @@ def test_seeds_are_averaged_with_their_range_beside(groups):
     assert len(merged) == 3 and len(merged[0].runs) == 3
     runs = [point("a", 2, 10.0), point("a", 2, 14.0, seed=1)]
     value = merge_seeds(runs)[0].get("bleu")
-    assert value == Value(12.0, 11.0, 13.0, None, (10.0, 14.0))
-    assert with_interval(value, "bleu") == "12.0 [11.0, 13.0] (seeds 10.0–14.0)"
+    assert value == Value(12.0, seeds=(10.0, 14.0)), "the mean of two intervals is no interval of anything"
+    assert with_interval(value, "bleu") == "12.0 (seeds 10.0–14.0)"
 
 
 def test_random_choices_of_a_control_are_averaged_too():

@@ -69,6 +69,8 @@ def test_a_broken_load_is_one_line_before_anything_runs(tmp_path, body, message,
     ("settings", "message"),
     [
         ("metrics = ('bluu',)", "unknown metric 'bluu'; did you mean bleu"),
+        ("metrics = ('repetition', 'rougeL')", "'repetition' as its first metric.*not better; .*such as 'rougeL'"),
+        ("metrics = ('length_ratio',)", "'length_ratio' as its first metric"),
         ("metrics = 'bleu'", "metrics must be a list of names, not 'bleu'"),
         ("language = 'English'", "language must be a code such as 'en' or 'zh', not 'English'"),
     ],

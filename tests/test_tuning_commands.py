@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 
 import pytest
@@ -69,6 +70,9 @@ def test_tuned_fractions_serve_a_suite_and_change_its_run_ids(folder, suite, tmp
     counts = entry["found"]["counts"]
     assert {k: run["method"]["params"][k] for k in counts} == counts and run["method"]["target"] == 2
     assert run["method"]["params"]["prompt_size"] > 0  # P and M come from the training lengths
+    tuned = run["method"]["tuned"]
+    assert (tuned["kind"], tuned["task"], tuned["file"]) == ("tuned", "e2e", "tuned.json")
+    assert tuned["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
     (other,) = runs(run_suite(file, tmp_path / "two"))
     assert other["run_id"] != run["run_id"] and other["checkpoint_key"] == run["checkpoint_key"]
@@ -84,7 +88,10 @@ def test_a_threshold_for_a_target_is_what_the_run_itself_would_find(folder, suit
     path = calibrate("calm:confidence=softmax", "e2e", [2], suite=suite("[full]"), out=folder / "calm.json")
     given = runs(run_suite(suite(f"[{{name: calm, tuned: {path}}}]"), tmp_path / "given"))[0]
     found = runs(run_suite(suite("[{name: calm, params: {confidence: softmax}}]"), tmp_path / "found"))[0]
-    assert given["method"] == found["method"] and given["run_id"] != found["run_id"]
+    one, other = ({k: v for k, v in run["method"].items() if k not in ("given", "tuned")} for run in (given, found))
+    assert one == other and given["run_id"] != found["run_id"]
+    assert (given["method"]["given"], found["method"]["given"]) == ({}, {"confidence": "softmax"})
+    assert given["method"]["tuned"]["target"] == 2 and "tuned" not in found["method"]
     with pytest.raises(UsageError, match="another confidence of calm: 'softmax' there, 'state' here"):
         run_suite(suite(f"[{{name: calm, tuned: {path}, params: {{confidence: state}}}}]"), tmp_path / "other")
 
@@ -109,6 +116,10 @@ def test_a_guarantee_needs_no_target(folder, suite, tmp_path, guarantee):
     assert entry["values"]["threshold"] == kept[-1] and entry["target"] is None
     (run,) = runs(run_suite(suite(f"[{{name: calm, tuned: {path}}}]"), tmp_path / "out"))
     assert run["method"]["target"] is None and run["method"]["params"]["threshold"] == kept[-1]
+    promise = {k: run["method"]["tuned"][k] for k in ("kind", "task", "source", "guarantee", "delta", "epsilon")}
+    assert promise == {
+        "kind": "calibrated", "task": "e2e", "source": "stand-in", "guarantee": guarantee, "delta": 0.2, "epsilon": 0.05
+    }  # fmt: skip
 
 
 def test_without_a_threshold_that_passes_it_is_the_full_model(folder, suite, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..jobs.preflight import check_first_metric
 from ..jobs.quality import reference_pairs
 from ..jobs.quality_run import QualityRun
 from ..method import LayerSchedule
@@ -45,8 +46,9 @@ def tune(
         raise UsageError(f"method {cls.name!r} has nothing to tune: it brings no tuning_candidates and tuned_counts")
     with Reporter(quiet) as reporter:
         bench = bench_for(reporter)
-        entries = [_entry(QualityRun(job_for(found, spec, t, "base"), bench), cls) for t in spec.targets]
         base = QualityRun(job_for(found, spec, spec.targets[0], "base"), bench)
+        check_first_metric(base.task)
+        entries = [_entry(QualityRun(job_for(found, spec, t, "base"), bench), cls) for t in spec.targets]
         artefact = make_artefact("tuned", base, entries)
     return artefact.save(out or default_path(artefact))
 

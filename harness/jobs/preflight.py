@@ -11,6 +11,7 @@ from ..errors import SkipbenchError, UsageError
 from ..method import Lengths
 from ..parameters import check_parameters, check_target, load_method
 from ..registry import METHODS
+from ..scoring.names import METRICS as SCORES
 from ..scoring.names import check_metrics
 from ..scoring.words import base_language, check_script
 from ..task import Task, examples_of
@@ -38,8 +39,19 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
 def _check_task(task: Task, split: str) -> None:
     """What would show only after decoding is asked first."""
     _check_examples(task, split)
-    check_metrics(task.metrics)
+    check_first_metric(task)
     base_language(task.language)
+
+
+def check_first_metric(task: Task) -> None:
+    """UsageError unless more of a task's first metric is better: by it settings are chosen and claims judged."""
+    first = next(iter(check_metrics(task.metrics)), None)
+    if first is not None and not SCORES[first].higher_is_better:
+        better = next((name for name in task.metrics if SCORES[name].higher_is_better), "rougeL")
+        raise UsageError(
+            f"task {task.label!r} names {first!r} as its first metric, by which runs are ranked, but a higher "
+            f"{first} is not better; put another first, such as {better!r}"
+        )
 
 
 def check_training_data(jobs: Iterable[QualityJob]) -> None:

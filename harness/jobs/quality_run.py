@@ -14,7 +14,7 @@ from ..method import EarlyExit, LayerSchedule, Method
 from ..parameters import load_method
 from ..task import Task
 from ..training import Checkpoint, Recipe, Setting, weights_identity
-from ..tuning.artefact import check_weights
+from ..tuning.artefact import artefact_facts, check_weights
 from .identity import artefact_parameters, run_id, task_of
 from .planning import QualityJob
 from .quality import (
@@ -217,10 +217,12 @@ def model_facts(backbone: Backbone, name: str, weights: str) -> dict:
 
 
 def method_facts(job: QualityJob, method: Method) -> dict:
-    """The method as run.json and timing files name it, with every parameter it really had."""
+    """The method as run.json and timing files name it: every parameter it really had, beside those that were given."""
     return {
         "name": job.method,
         "variant": method.variant,
         "params": {key: value for key, value in dataclasses.asdict(method).items() if key != "num_layers"},
         "target": job.target,
+        "given": dict(job.params),
+        **({"tuned": artefact_facts(job.tuned, job.target)} if job.tuned is not None else {}),
     }

@@ -21,6 +21,8 @@ from .samples import Trace
 
 Numbers = float | np.ndarray
 RESAMPLES = 1000
+MODELLED = ("predicted_ms_per_token", "overhead_ms", "speedup_predicted", "speedup_bound")
+NO_MODEL = "the cost model holds for steps of one pass and one position, not for methods that guess"
 
 
 @dataclass(frozen=True)
@@ -34,14 +36,14 @@ class Costs:
     t_confidence: Numbers
     t_fixed: Numbers
 
-    def work(self, trace: Trace) -> Numbers:
-        """Layers, heads and keys and values of a method's mean step: the time an engine without overhead would take."""
-        return trace.layers * self.t_layer + trace.heads * self.t_head + trace.keys_only * self.t_kv
+    def moving(self, trace: Trace) -> Numbers:
+        """Milliseconds of a method's mean step with t_fixed = 0: what an engine without any fixed cost would take."""
+        questions = trace.asks * self.t_ask + (trace.heads - 1) * self.t_confidence
+        return trace.layers * self.t_layer + trace.heads * self.t_head + trace.keys_only * self.t_kv + questions
 
     def predicted(self, trace: Trace) -> Numbers:
         """Milliseconds of a method's mean step."""
-        questions = trace.asks * self.t_ask + (trace.heads - 1) * self.t_confidence
-        return self.work(trace) + questions + self.t_fixed
+        return self.moving(trace) + self.t_fixed
 
 
 def solve(ms: Mapping[str, Numbers], num_layers: int, confidence: float) -> Costs:
@@ -83,13 +85,19 @@ class CostModel:
         """Each cost in milliseconds, with its interval."""
         return {f"{name}_ms": self._value(lambda c, _, n=name: getattr(c, n)) for name in vars(self.costs)}
 
-    def values(self, key: str, trace: Trace, baseline: Trace) -> dict:
-        """What the model says of a method: prediction, what it leaves unexplained, and the bound without overhead."""
+    def values(self, key: str, trace: Trace, baseline: Trace, guesses: bool = False) -> dict:
+        """What the model says of a method: prediction, what it leaves unexplained, and the bound without fixed cost.
+
+        Nothing of one that guesses: its pass takes several positions of a row, and its step several passes or a part of
+        one, while the costs are those of a pass of one position, made once a step.
+        """
+        if guesses:
+            return {name: {"value": None, "low": None, "high": None, "note": NO_MODEL} for name in MODELLED}
         return {
             "predicted_ms_per_token": self._value(lambda c, _: c.predicted(trace)),
             "overhead_ms": self._value(lambda c, ms: ms[key] - c.predicted(trace)),
             "speedup_predicted": self._value(lambda c, _: c.predicted(baseline) / c.predicted(trace)),
-            "speedup_bound": self._value(lambda c, _: c.work(baseline) / c.work(trace)),
+            "speedup_bound": self._value(lambda c, _: c.moving(baseline) / c.moving(trace)),
         }
 
     def _value(self, of) -> dict:

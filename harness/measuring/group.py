@@ -10,6 +10,7 @@ from torch import Tensor
 from ..backbone import Backbone
 from ..decoding.clock import DeviceClock, using_clock
 from ..errors import UsageError
+from ..method import Speculative
 from .conditions import CONDITIONS, same_conditions
 from .costs import CostModel, confidence_ms
 from .machine import environment
@@ -100,7 +101,8 @@ def _timing_file(runs: dict[str, Runs], baseline: Runs, shape: Shape, rounds: in
     for key, one in runs.items():
         entry = conditions(one.entry.backbone, len(mask)) | method_entry(one, baseline, int(mask.sum()))
         if model:
-            entry["values"] |= model.values(("method", key), one.trace, baseline.trace)
+            guesses = isinstance(one.entry.method, Speculative)
+            entry["values"] |= model.values(("method", key), one.trace, baseline.trace, guesses)
         entry["values"]["speedup_reads"] = exact(speedup_reads(reads, one.trace, baseline.trace))
         file["methods"][key] = entry
     return file

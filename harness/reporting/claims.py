@@ -1,7 +1,8 @@
 """The papers' claims judged from a results folder.
 
-Only like with like: one panel (task, split, source, n, model, dtype, device, attention, decoding), own checkpoints on
-both sides, speeds within 3 % or interpolated along the curve, and never where `full` does not beat the floor.
+Only like with like: one panel (task, split, source, n, model, training, dtype, device, attention, decoding), one
+kind of checkpoint on both sides, speeds within 3 % or interpolated along the curve, never where `full` does not beat
+the floor.
 """
 
 from __future__ import annotations
@@ -64,10 +65,14 @@ def _cases(claim: Claim, panel: Panel, groups: Sequence[Panel]) -> Iterator[tupl
     if claim.tasks and panel.config["task"].split(":")[0] not in claim.tasks:
         return
     compare: Callable = getattr(comparisons, claim.kind)
-    for point in panel.methods:
-        if point.method == claim.left and point.checkpoint == "own":
-            obstacle = comparisons.below_floor(panel)
-            yield panel, point, obstacle or compare(claim, panel, point, groups)
+    points = [p for p in panel.methods if p.method == claim.left and p.checkpoint == claim.checkpoint]
+    meant = [p for p in points if all(p.params.get(name) == value for name, value in claim.form)]
+    if points and not meant:
+        form = ", ".join(f"{name}={value}" for name, value in claim.form)
+        yield panel, points[0], f"not tested: the claim is about {claim.left} with {form}"
+    touched = comparisons.TOUCHED.get(claim.kind, lambda panel, point: True)
+    for point in (p for p in meant if touched(panel, p)):
+        yield panel, point, comparisons.below_floor(panel, claim.checkpoint) or compare(claim, panel, point, groups)
 
 
 def claims_table(judgements: Sequence[Judgement]) -> Table:
@@ -84,7 +89,9 @@ def claims_table(judgements: Sequence[Judgement]) -> Table:
 
 NOTE = (
     "Difference: left minus right with its 95 % interval. Supported or refuted: beyond or short of the margin, "
-    "two-sided, all verdicts together wrong with probability at most 5 % (Holm). With several seeds all must agree."
+    "two-sided, all verdicts together wrong with probability at most 5 % (Holm). With several seeds all must agree. "
+    "“Mean sentence BLEU” and its like: the mean of the scores of single outputs, which is not the score of the corpus "
+    "that the other tables print; only single outputs can be paired, and only their scores are recorded."
 )
 
 

@@ -1,37 +1,43 @@
 """The kinds of comparison that claims are made of. Each returns Evidence, or in words why there can be none.
 
-All take (claim, panel, point, panels): `point` is the claim's left side at one target.
+All take (claim, panel, point, panels): `point` is the claim's left side at one target. Those of quality are here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from .claim_list import Claim
 from .equal_speed import NEAR, at_speed
-from .judging import Evidence, from_interval, paired
-from .latency import deeper, faster, from_clock, least, same_setting, standard_error  # noqa: F401 - looked up by name
+from .judging import Evidence, agree, from_interval, paired
+from .latency import deeper, faster, least  # noqa: F401 - looked up by name
 from .panels import Panel, seed_parameters
-from .points import Point, Timing, Value
+from .points import Point
+from .speed_claims import any_batch, closer, fades, less_kv, steadier  # noqa: F401 - looked up by name
 from .words import MISSING, metric, target_title
 
 Outcome = Evidence | str
 
 
-def below_floor(panel: Panel) -> str | None:
+def below_floor(panel: Panel, checkpoint: str = "own") -> str | None:
     """Why no claim is judged in a panel: `full` is missing, or a trivial output is as good."""
-    full, name = panel.reference(), panel.main_metric
-    if full is None or full.checkpoint != "own" or not full.get(name):
-        return "there is no full with an own checkpoint"
+    full, name = panel.reference(checkpoint), panel.main_metric
+    if full is None or full.checkpoint != checkpoint or not full.get(name):
+        return " ".join(filter(None, [f"there is no full with {_kind(checkpoint)} checkpoint", panel.apart]))
     quality, floor = full.get(name), panel.floor(name)
-    bound = quality.value if quality.low is None else quality.low
+    bounds = [quality.value if quality.low is None else quality.low, *full.by_seed(name, "low").values()]
     if floor is None:
         return "no trivial output was scored, so it is not known that full beats the floor"
-    if bound <= floor[0]:
+    if min(bounds) <= floor[0]:
         return f"full ({quality.value:.1f}) does not clearly beat the floor ({floor[1]}: {floor[0]:.1f})"
     return None
+
+
+def _kind(checkpoint: str) -> str:
+    return "an own" if checkpoint == "own" else f"a {checkpoint}"
 
 
 def keeps(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
@@ -42,13 +48,26 @@ def keeps(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> 
     speed = point.get("speedup_layers").value
     if speed is None or speed < (1 - NEAR) * point.target:
         return f"the target was missed: {MISSING if speed is None else f'{speed:.2f}x'} by layers"
-    return _paired(claim, panel, point, [(panel.reference(), 1.0)])
+    return _paired(claim, panel, point, [(panel.reference(claim.checkpoint), 1.0)])
+
+
+def carries_over(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """As `keeps`, of settings that were tuned on E2E and on nothing else."""
+    tuned = point.tuned
+    if (tuned.get("kind"), tuned.get("task")) != ("tuned", "e2e"):
+        return (
+            f"not tested: the settings were not found on E2E; run `skipbench tune {claim.left} --task e2e` and name "
+            f"its file in a suite: {{name: {claim.left}, tuned: FILE}}"
+        )
+    if tuned.get("source") != point.config.get("source"):
+        return f"not tested: the settings were found on {tuned.get('source')} data of E2E; tune on the same source"
+    return keeps(claim, panel, point, panels)
 
 
 def beats(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
     """Quality against another method at the same achieved layer speed-up."""
     speed = point.get("speedup_layers").value
-    rivals = [p for p in panel.methods if p.method == claim.right and p.checkpoint == "own"]
+    rivals = [p for p in panel.methods if p.method == claim.right and p.checkpoint == claim.checkpoint]
     if speed is None or not rivals:
         return f"there is no run of {claim.right} to compare with"
     enough = [p for p in rivals if _choices(p) >= claim.runs]
@@ -61,14 +80,49 @@ def beats(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> 
     return least(outcomes)  # the claim must hold against the rival's best form
 
 
+def leads_untuned(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """As `beats`, where a quarter of the layers is skipped in the end."""
+    if 4 * (point.params.get("skip_layers") or 0) != point.num_layers:
+        return f"the claim is about a quarter of the layers skipped: skip_layers={point.num_layers // 4}"
+    return beats(claim, panel, point, panels)
+
+
+def slope_only(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
+    """Minus the relative change of the layer speed-up from the shortest horizon, all else equal."""
+    shortest = _shortest(panel, point)
+    here, there = point.get("speedup_layers"), shortest.get("speedup_layers")
+    if not here or not there or None in (here.low, here.high, there.low, there.high):
+        return "the layer speed-ups have no interval over examples"
+    ratio = here.value / there.value
+    errors = [max(v.high - v.value, v.value - v.low) / NORMAL / v.value for v in (here, there)]
+    error = ratio * float(np.hypot(*errors))
+    return from_interval(-abs(ratio - 1), error, claim.margin, point.config.get("n") or 0, "of the layer speed-up")
+
+
+def _shortest(panel: Panel, point: Point) -> Point:
+    """The run of the same layers with the shortest horizon; it may be the point itself."""
+    alike = [p for p in panel.methods if _but_horizon(p) == _but_horizon(point)]
+    return min(alike, key=lambda p: p.params.get("max_length") or 0)
+
+
+# Whether a claim is touched by a point at all, where that takes more than a run of its method.
+TOUCHED = {"slope_only": lambda panel, point: _shortest(panel, point) is not point}
+NORMAL = 1.96  # standard errors in half a 95 % interval
+
+
+def _but_horizon(point: Point) -> tuple:
+    params = {k: v for k, v in point.params.items() if k != "max_length"}
+    return point.method, point.checkpoint, repr(sorted(params.items()))
+
+
 def _choices(point: Point) -> int:
     """How many random choices a point is the mean of: distinct seeds of its method, not of its training."""
     return len({repr(seed_parameters(run.config["method"].get("params") or {})) for run in point.runs})
 
 
 def _paired(claim: Claim, panel: Panel, point: Point, parts: Sequence[tuple[Point, float]]) -> Outcome:
-    name = panel.main_metric
-    left, full = examples(point, name), examples(panel.reference(), name)
+    name, reference = panel.main_metric, panel.reference(claim.checkpoint)
+    left, full = examples(point, name), examples(reference, name)
     rights = [(examples(p, name), weight) for p, weight in parts]
     if left is None or full is None or any(values is None for values, _ in rights):
         return f"scores.json holds no {metric(name).title} of single examples"
@@ -78,7 +132,22 @@ def _paired(claim: Claim, panel: Panel, point: Point, parts: Sequence[tuple[Poin
     right = sum(weight * np.array([values[i] for i in ids]) for values, weight in rights)
     margin = claim.margin * float(np.mean(list(full.values())))
     seeds = _seed_differences(point, parts, name)
-    return paired(np.array([left[i] for i in ids]), right, margin, seeds, metric(name).title)
+    return paired(np.array([left[i] for i in ids]), right, margin, seeds, mean_title(reference, name))
+
+
+def mean_title(point: Point, name: str) -> str:
+    """What the mean of a metric's single values is: the metric itself or, of BLEU and its like, another number."""
+    title = metric(name).title
+    return title if all(_is_mean(run, name) for run in point.runs) else f"mean sentence {title}"
+
+
+def _is_mean(run, name: str) -> bool:
+    entry, values = (run.scores.get(key) or {} for key in ("values", "per_example"))
+    whole, single = entry.get(name), values.get(name)
+    whole = whole.get("value") if isinstance(whole, dict) else whole
+    if whole is None or not single:
+        return True
+    return abs(float(np.mean(single)) - whole) <= 1e-6 * max(1.0, abs(whole))
 
 
 def examples(point: Point, name: str) -> dict[str, float] | None:
@@ -129,7 +198,26 @@ def loses_more(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]
     if here is None or there is None:
         return "scores.json holds no values of single examples"
     error = float(np.hypot(here[1], there[1]))
-    return from_interval(here[0] - there[0], error, claim.margin, here[2], "of full's quality")
+    unit = f"of full's {mean_title(panel.reference(), panel.main_metric)}"
+    found = from_interval(here[0] - there[0], error, claim.margin, here[2], unit)
+    return replace(found, seeds_agree=agree(_seed_losses((panel, point), other), claim.margin))
+
+
+def _seed_losses(here: tuple[Panel, Point], there: tuple[Panel, Point]) -> list[float]:
+    """How much more each seed lost here than the same seed there, or than their mean; empty unless several ran."""
+    mine, theirs = (_losses(*side) for side in (here, there))
+    seeds = sorted(mine.keys() | theirs.keys(), key=str)
+    if len(seeds) < 2 or not mine or not theirs:
+        return []
+    means = [float(np.mean([*side.values()])) for side in (mine, theirs)]
+    return [mine.get(seed, means[0]) - theirs.get(seed, means[1]) for seed in seeds]
+
+
+def _losses(panel: Panel, point: Point) -> dict[int, float]:
+    """{seed: share of full's quality lost}, against the same seed of `full` or else its mean."""
+    kept, full = (_seed_means(p, panel.main_metric) for p in (point, panel.reference()))
+    mean = float(np.mean([*full.values()])) if full else 0.0
+    return {seed: 1 - value / whole for seed, value in kept.items() if (whole := full.get(seed, mean))}
 
 
 def _e2e_twin(panel: Panel, point: Point, panels: Sequence[Panel]) -> tuple[Panel, Point] | None:
@@ -149,100 +237,3 @@ def _loss_share(panel: Panel, point: Point) -> tuple[float, float, int] | None:
     a, b = (np.array([side[i] for i in sorted(full)]) for side in (kept, full))
     ratio = a.mean() / b.mean()
     return 1 - ratio, float(np.std(a - ratio * b, ddof=1) / abs(b.mean()) / np.sqrt(len(a))), len(a)
-
-
-def any_batch(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
-    """The clock's speed-up at the largest batch as a change from batch 1."""
-    return _batch_change(claim, point, 1.0)
-
-
-def fades(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
-    """How much of the batch-1 speed-up is gone at the largest batch."""
-    return _batch_change(claim, point, -1.0)
-
-
-def _batch_change(claim: Claim, point: Point, sign: float) -> Outcome:
-    pairs = _first_and_last(point)
-    if not pairs:
-        return "the clock did not run at batch 1 and at a larger batch under equal conditions"
-    return least([_change(claim, *pair, sign) for pair in pairs])
-
-
-def _first_and_last(point: Point) -> list[tuple[Value, Value, int]]:
-    """The clock's speed-up at batch 1 and at the largest batch, and that batch, for each setting that has both."""
-    alike: dict[str, list[Timing]] = {}
-    for timing in (t for t in point.timings if t.values.get("speedup_wall")):
-        rest = sorted((k, str(v)) for k, v in timing.setting.items() if k != "batch_size")
-        alike.setdefault(repr(rest), []).append(timing)
-    ends = [(min(same, key=_size), max(same, key=_size)) for same in alike.values()]
-    return [
-        (first.values["speedup_wall"], last.values["speedup_wall"], _size(last))
-        for first, last in ends
-        if _size(first) == 1 < _size(last)
-    ]
-
-
-def _size(timing: Timing) -> int:
-    return timing.batch_size or 0
-
-
-def _change(claim: Claim, first: Value, last: Value, size: int, sign: float) -> Outcome:
-    if flag := first.flag or last.flag:
-        return flag
-    errors = [standard_error(first), standard_error(last)]
-    if None in errors:
-        return "the clock ran once, so its numbers have no interval"
-    ratio = last.value / first.value
-    error = ratio * float(np.hypot(errors[0] / first.value, errors[1] / last.value))
-    return from_clock(sign * (ratio - 1), error, claim.margin, f"of the speed-up, batch {size}")
-
-
-def less_kv(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
-    """Bytes of keys and values at the peak, counted, as a share of `full`'s that is saved."""
-    full = panel.reference()
-    sizes = [t.batch_size for t in point.timings if t.values.get("kv_bytes_peak")]
-    here = [(point.get("kv_bytes_peak", s).value, full.get("kv_bytes_peak", s).value) for s in sizes]
-    here = [(a, b) for a, b in here if a is not None and b]
-    if not here:
-        return "KV memory was not measured"
-    return from_interval(1 - here[0][0] / here[0][1], None, claim.margin, unit="of full's bytes")
-
-
-def closer(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
-    """How much nearer to the target the clock's speed-up is than the other method's, in shares of the target."""
-    rivals = _at_target(claim, panel, point)
-    if not rivals or not point.target:
-        return f"there is no {claim.right} with the same target"
-    pairs = [pair for rival in rivals if (pair := same_setting(point, rival, "speedup_wall"))]
-    if not pairs:
-        return "the clock did not run for both in one timing group"
-    return least([_nearer(claim, point.target, mine, other) for mine, other, _ in pairs])
-
-
-def _at_target(claim: Claim, panel: Panel, point: Point) -> list[Point]:
-    """Every form of the right side at the point's target."""
-    wanted = (claim.right, point.target, "own")
-    return [p for p in panel.methods if (p.method, p.target, p.checkpoint) == wanted]
-
-
-def _nearer(claim: Claim, target: float, mine: Value, other: Value) -> Outcome:
-    if flag := mine.flag or other.flag:
-        return flag
-    errors = [standard_error(mine), standard_error(other)]
-    if None in errors:
-        return "the clock ran once, so its numbers have no interval"
-    gain = abs(other.value / target - 1) - abs(mine.value / target - 1)
-    return from_clock(gain, float(np.hypot(*errors)) / target, claim.margin, "of the target")
-
-
-def steadier(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
-    """The variance over examples of the layer speed-up, as a logarithm of the ratio (normal approximation)."""
-    mine = point.get("speedup_layers_std").value
-    others = [p.get("speedup_layers_std").value for p in _at_target(claim, panel, point)]
-    others = [other for other in others if other is not None]
-    if mine is None or not others:
-        return f"there is no {claim.right} with the same target, or no spread of speeds"
-    n, other = point.config.get("n") or 0, min(others)  # against the steadiest form
-    if not mine or not other:
-        return from_interval(other - mine, None, claim.margin, n, "in std of speed-up")
-    return from_interval(float(np.log(other / mine)), (1 / max(n - 1, 1)) ** 0.5, claim.margin, n, "log ratio of std")

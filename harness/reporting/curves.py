@@ -13,7 +13,7 @@ from .style import INK, QUIET, axes_legend, figure, footnote, heading, save
 from .words import metric, number
 
 FRONT = "filled: on the Pareto front"
-BOUND = "bound of its layers and heads"
+BOUND = "bound of its layers, heads and checks"
 BOUND_NOTE = f"| {BOUND}: how fast these would be if nothing else took time"
 BEYOND = "! right of its bound: an error of the clock or of the cost model, no gain"
 
@@ -139,7 +139,7 @@ def bars(values: Sequence[Value]) -> list[list[float]] | None:
 
 
 def _bounds(axis, spots: Spots, colour: str, batch_size: int) -> None:
-    """The head-aware bound, tied to its point: how fast these layers and heads could be if nothing else took time."""
+    """The head-aware bound, tied to its point: how fast layers, heads and checks could be without any fixed cost."""
     bounds = [(x.value, p.get("speedup_bound", batch_size).value, y.value) for p, x, y in spots]
     known = [(x, bound, y) for x, bound, y in bounds if bound is not None]
     tick = {"marker": "|", "linestyle": "", "markersize": 11, "markeredgewidth": 1.6, "alpha": 0.55}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .looks import Look, assign_looks
-from .panels import LIKE, Panel
+from .panels import Panel
 from .points import REFERENCE, Point, Timing, slug
 from .style import INK, axes_legend, figure, heading, save
 from .words import metric
@@ -27,7 +27,7 @@ def _families(groups: Sequence[Panel]) -> list[list[Panel]]:
         model = panel.config.get("model") or {}
         if model.get("num_cycles"):
             unique = model["num_layers"] // model["num_cycles"]
-            found[repr([model.get("family"), unique, *(panel.config.get(k) for k in LIKE)])].append(panel)
+            found[repr([model.get("family"), unique, *panel.like])].append(panel)
     families = [sorted(panels, key=lambda p: p.config["model"]["num_layers"]) for panels in found.values()]
     return [panels for panels in families if len({p.config["model"]["num_layers"] for p in panels}) > 1]
 

@@ -34,4 +34,4 @@ def doubts(values: Iterable[Value]) -> list[str]:
     known = [value for value in values if value]
     flags = merged_flags(value.flag for value in known if value.flag)
     lines = [f"{FLAGGED} pale: may be far off; {flag}" for flag in flags]
-    return lines + [ONE_ROUND] * any(value.low is None or value.high is None for value in known)
+    return lines + [ONE_ROUND] * any(None in (value.low, value.high) and not value.seeds for value in known)

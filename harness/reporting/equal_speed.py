@@ -31,7 +31,9 @@ def at_speed(points: Sequence[Point], speed: float, name: str = "speedup_layers"
 
 
 def interpolated(parts: Sequence[tuple[Point, float]], name: str) -> Value:
-    """A metric along the curve: weighted mean of value and bounds."""
+    """A metric along the curve: one point's own, or the weighted mean of value and bounds of two."""
+    if len(parts) == 1:
+        return parts[0][0].get(name)
     values = [(p.get(name), w) for p, w in parts]
 
     def mean(which: str) -> float | None:

@@ -63,14 +63,15 @@ def _evidence(differences: np.ndarray, margin: float, seeds: Sequence[float], un
     mean, spread = float(differences.mean()), float(differences.std(ddof=1)) if n > 1 else math.nan
     error = spread / math.sqrt(n)
     if not error > 1e-9 * abs(mean):  # one example, or all alike: how much they vary is not known
-        return Evidence(mean, mean, mean, margin, 1.0, 1.0, n, 0.0, _agree(seeds, margin), unit)
+        return Evidence(mean, mean, mean, margin, 1.0, 1.0, n, 0.0, agree(seeds, margin), unit)
     score = (mean - margin) / error
     half = float(t.ppf(0.975, n - 1)) * error
     above, below = float(t.sf(score, n - 1)), float(t.cdf(score, n - 1))
-    return Evidence(mean, mean - half, mean + half, margin, above, below, n, spread, _agree(seeds, margin), unit)
+    return Evidence(mean, mean - half, mean + half, margin, above, below, n, spread, agree(seeds, margin), unit)
 
 
-def _agree(seeds: Sequence[float], margin: float) -> bool:
+def agree(seeds: Sequence[float], margin: float) -> bool:
+    """Whether the differences of all seeds lie on one side of the margin."""
     return len({s > margin for s in seeds}) < 2
 
 

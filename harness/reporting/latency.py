@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from .claim_list import Claim
 from .judging import Evidence, from_interval
-from .panels import LIKE, Panel
+from .panels import Panel
 from .points import REFERENCE, Point, Value
 
 FREEDOM = 4  # degrees of freedom behind a clock's interval: at least five rounds
+NO_INTERVAL = "the clock ran once, or for several seeds, so its numbers have no interval"
+
+Outcome = Evidence | str
 
 
 def standard_error(value: Value) -> float | None:
@@ -26,13 +29,13 @@ def from_clock(estimate: float, error: float, margin: float, unit: str) -> Evide
     return from_interval(estimate, error, margin, unit=unit, freedom=FREEDOM)
 
 
-def least(outcomes: Sequence[Evidence | str]) -> Evidence | str:
+def least(outcomes: Sequence[Outcome]) -> Outcome:
     """The outcome against the rival that is hardest to beat; a reason against judging any of them comes first."""
     reasons = [outcome for outcome in outcomes if isinstance(outcome, str)]
     return reasons[0] if reasons else min(outcomes, key=lambda evidence: evidence.estimate)
 
 
-def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Evidence | str:
+def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
     """The share of `full`'s time per token that is saved on the same decoder, at the smallest batch size timed."""
     wall, size = _smallest(point, "speedup_wall")
     if not wall:
@@ -41,30 +44,30 @@ def faster(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) ->
         return wall.flag
     error = standard_error(wall)
     if error is None:
-        return "the clock ran once, so its number has no interval"
+        return NO_INTERVAL
     return from_clock(1 - 1 / wall.value, error / wall.value**2, claim.margin, f"of the time, batch {size}")
 
 
-def deeper(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Evidence | str:
+def deeper(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:
     """What is left of the time of one cycle of as many weights after a token's; below 0 if the token takes longer."""
     cycles = _cycles(point)
     if cycles < 2:
         return "the decoder has one cycle"
-    shallow = [p for other in panels if _alike(panel, other) for p in other.methods if _is_one_cycle(p, point)]
+    shallow = [p for other in panels if panel.like == other.like for p in other.methods if _is_one_cycle(p, point)]
     if not shallow:
         return f"there is no full with one cycle of {point.num_layers // cycles} layers"
     pairs = [pair for one in shallow if (pair := same_setting(point, one, "decode_ms_per_token"))]
     if not pairs:
-        return "the clock did not run for both under equal conditions"
+        return "the clock did not run for both under equal conditions on one machine"
     return least([_depth_cost(claim, *pair, f"of one cycle's time, {cycles} cycles") for pair in pairs])
 
 
-def _depth_cost(claim: Claim, deep: Value, one: Value, size: int | None, unit: str) -> Evidence | str:
+def _depth_cost(claim: Claim, deep: Value, one: Value, size: int | None, unit: str) -> Outcome:
     if flag := deep.flag or one.flag:
         return flag
     errors = [standard_error(v) for v in (deep, one)]
     if None in errors:
-        return "the clock ran once, so its numbers have no interval"
+        return NO_INTERVAL
     ratio = deep.value / one.value
     error = ratio * float((errors[0] / deep.value) ** 2 + (errors[1] / one.value) ** 2) ** 0.5
     return from_clock(1 - ratio, error, claim.margin, f"{unit}, batch {size}")
@@ -90,10 +93,6 @@ def _smallest(point: Point, name: str) -> tuple[Value, int | None]:
 
 def _cycles(point: Point) -> int:
     return (point.config.get("model") or {}).get("num_cycles") or 0
-
-
-def _alike(panel: Panel, other: Panel) -> bool:
-    return all(panel.config.get(key) == other.config.get(key) for key in LIKE)
 
 
 def _is_one_cycle(other: Point, point: Point) -> bool:

@@ -21,7 +21,7 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-s
 PLOT_WORDS = {
     "speed-quality_layers": "Quality against layer speed-up",
     "speed-quality_wall": "Quality against wall-clock speed-up",
-    "plans": "Layers that ran at each decode step",
+    "plans": "Layers planned or needed at each decode step",
     "exits": "Where early exits leave",
     "achieved": "Achieved against target speed-up",
     "batch": "Layers needed and run by batch size",

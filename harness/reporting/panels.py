@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .points import FLOOR, REFERENCE, Point, Timing, Value, slug
+from .flagging import flagged
+from .points import FLOOR, REFERENCE, Point, Timing, Value, given, slug
 
 DATA = ("task", "split", "source", "data_hash", "n")
 LIKE = (*DATA, "limit", "max_prompt_tokens", "max_new_tokens", "batch_size", "dtype", "device", "threads", "attention",
         "decoding")  # fmt: skip
-HASH = 1 + LIKE.index("data_hash")  # its place in a panel's key, which the model begins
+HASH = 1 + LIKE.index("data_hash")  # its place in a panel's key, which the model begins and the training ends
+TITLED = ("model", "task", "source", "n")  # what a panel's title says anyhow
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What may be compared: points alike in model and everything of LIKE.
+    """What may be compared: points alike in model, training of own checkpoints and everything of LIKE.
 
-    `slug` begins the names of the panel's files.
+    `slug` begins the names of the panel's files; `apart` says why other runs of the task are in other panels.
     """
 
     slug: str
     points: list[Point]
+    apart: str = ""
 
     @property
     def config(self) -> dict:
@@ -34,6 +37,12 @@ class Panel:
     def methods(self) -> list[Point]:
         """Every point that is not a floor."""
         return [p for p in self.points if p.method != FLOOR]
+
+    @property
+    def like(self) -> tuple:
+        """What panels of two models must share before they are compared."""
+        own = (trained(p.config) for p in self.methods if p.checkpoint == "own")
+        return (*(self.config.get(key) for key in LIKE), next(own, ""))
 
     @property
     def main_metric(self) -> str:
@@ -63,13 +72,70 @@ def panels(points: Sequence[Point]) -> list[Panel]:
     """Points sorted into what may be compared, seeds merged and curves named. Floors join every panel of their task."""
     groups: dict[tuple, list[Point]] = defaultdict(list)
     for point in (p for p in points if p.method != FLOOR):
-        groups[tuple(str(part) for part in (point.model, *(point.config.get(k) for k in LIKE)))].append(point)
+        groups[alike(point)].append(point)
+    _join_untrained(groups)
     keys = sorted(groups, key=lambda key: (key[1], key))
     floors = [p for p in points if p.method == FLOOR]
-    names = _slugs(keys)
+    names, apart = _slugs(keys), _apart(keys)
     return [
-        Panel(names[key], _named(merge_seeds(groups[key])) + _floors(floors, groups[key][0].config)) for key in keys
+        Panel(
+            names[key],
+            _titled(flagged(_named(merge_seeds(groups[key]))), apart[key]) + _floors(floors, groups[key][0].config),
+            f"(not comparable: the runs of this panel are those with {apart[key]})" if apart[key] else "",
+        )
+        for key in keys
     ]
+
+
+def alike(point: Point) -> tuple[str, ...]:
+    """What two points must share to be compared: the model, LIKE, and how an own checkpoint was trained."""
+    return tuple(str(part) for part in (point.model, *(point.config.get(k) for k in LIKE), trained(point.config)))
+
+
+def trained(config: dict) -> str:
+    """How an own checkpoint was trained, as words: steps, examples a step, learning rate, precision; "" for others.
+
+    The objective is the method's own matter; what is not recorded is left out.
+    """
+    facts = config.get("training") or {}
+    if config.get("checkpoint") != "own":
+        return ""
+    words = [f"{facts['steps']} steps"] if facts.get("steps") is not None else []
+    recipe = facts.get("recipe")
+    if isinstance(recipe, dict):
+        names = ("batch_size", "learning_rate")
+        words += [f"{name.replace('_', ' ')} {recipe[name]:g}" for name in names if name in recipe]
+    return ", ".join([*words, *filter(None, [facts.get("precision")])])
+
+
+def _join_untrained(groups: dict[tuple, list[Point]]) -> None:
+    """Runs of checkpoints that were not trained here stand in every panel of runs that were."""
+    for key in [key for key in groups if not key[-1]]:
+        untrained = [point for point in groups[key] if point.checkpoint != "own"]
+        homes = [other for other in groups if other[:-1] == key[:-1] and other[-1]]
+        for home in homes:
+            groups[home] += untrained
+        if homes and len(untrained) == len(groups[key]):
+            del groups[key]
+
+
+def _apart(keys: Sequence[tuple]) -> dict[tuple, str]:
+    """For each panel, in words, what tells it from others of the same title; "" where the title says all."""
+    names = (*("model", *LIKE), "training")
+    found = {}
+    for key in keys:
+        title = [part for name, part in zip(names, key, strict=True) if name in TITLED]
+        same = [k for k in keys if [part for name, part in zip(names, k, strict=True) if name in TITLED] == title]
+        places = [i for i in range(len(key)) if len({k[i] for k in same}) > 1]
+        found[key] = "; ".join(
+            f"{names[i].replace('_', ' ')} {key[i][:12] if i == HASH else key[i] or 'not recorded'}" for i in places
+        )
+    return found
+
+
+def _titled(points: Sequence[Point], apart: str) -> list[Point]:
+    """The points, told apart in titles from those of other panels."""
+    return [replace(p, config={**p.config, "apart": apart}) if apart else p for p in points]
 
 
 def _slugs(keys: Sequence[tuple]) -> dict[tuple, str]:
@@ -90,17 +156,25 @@ def _floors(floors: Sequence[Point], config: dict) -> list[Point]:
 
 
 def merge_seeds(points: Sequence[Point]) -> list[Point]:
-    """Points that differ in the seed alone become one: mean of values and bounds, the range over seeds beside.
+    """Points that differ in the seed alone become one: mean of values, the range over seeds beside, no interval.
+
+    An interval over examples would need the resamples of all of them, which are not recorded.
 
     Where two have the same seeds, something else differs, so none of them are merged.
     """
     groups: dict[tuple, list[Point]] = defaultdict(list)
     for point in points:
-        params = {k: v for k, v in point.params.items() if k not in seed_parameters(point.params)}
-        if point.target is not None:
-            params.pop("threshold", None)  # found anew for each seed
-        groups[(point.method, point.target, point.checkpoint, repr(sorted(params.items())))].append(point)
+        groups[(point.method, point.target, point.checkpoint, *_asked(point))].append(point)
     return [point for group in groups.values() for point in ([_merged(group)] if _seeds_differ(group) else group)]
+
+
+def _asked(point: Point) -> tuple[str, str]:
+    """What was asked of a point's method but its random choices: what was searched is found anew for each seed."""
+    method = point.config["method"]
+    asked = point.params if method.get("given") is None else method["given"]
+    searched = {"threshold"} if point.target is not None else set()
+    kept = {k: v for k, v in asked.items() if k not in seed_parameters(asked).keys() | searched}
+    return given(method | {"given": kept})
 
 
 def seed_parameters(params: dict) -> dict:
@@ -135,17 +209,11 @@ def _mean_timing(same: Sequence[Timing]) -> Timing:
 
 def _mean(values: Sequence[Value]) -> Value:
     known = [v for v in values if v]
-    if not known:
-        return values[0]
-
-    def average(pick: Callable[[Value], float | None]) -> float | None:
-        parts = [pick(v) for v in known]
-        return None if None in parts else sum(parts) / len(parts)
-
+    if len(known) < 2:
+        return known[0] if known else values[0]
     numbers = [v.value for v in known]
-    seeds = (min(numbers), max(numbers)) if len(known) > 1 else None
     flag = next((v.flag for v in known if v.flag), None)
-    return Value(average(lambda v: v.value), average(lambda v: v.low), average(lambda v: v.high), None, seeds, flag)
+    return Value(sum(numbers) / len(numbers), seeds=(min(numbers), max(numbers)), flag=flag)
 
 
 def _named(points: Sequence[Point]) -> list[Point]:

@@ -15,7 +15,7 @@ from .panels import Panel
 from .papers import adaskip_rows, calm_rows, tgen_rows, unified_figures
 from .points import FLOOR, REFERENCE, Point, Value, slug
 from .table import Cell, Column, Table, mark_best
-from .words import metric, panel_title, source_title, target_title, task_title
+from .words import guarantee_title, metric, panel_title, source_title, target_title, task_title
 
 SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_reads", "speedup_predicted", "speedup_wall",
           "speedup_total")  # fmt: skip
@@ -45,14 +45,16 @@ SPECS = (
         "quality", "Quality and layers", ("method", "target", "checkpoint", "metrics", "token_accuracy", "loss",
         "output_tokens", "truncated_prompts", "unfinished_outputs", "speedup_layers", "speedup_layers_batch",
         "speedup_layers_std"), drop_empty=True, paper_rows=tgen_rows,
-        note="95 % intervals over examples. Bold: the best of the methods at one target.",
+        note="95 % intervals over examples; of several seeds the mean and the range, without an interval. Bold: the "
+        "best of the methods at one target.",
     ),
     Spec(
-        "cost", "Speed-ups, overhead and memory", ("method", "target", "checkpoint", "batch", *SPEEDS, "overhead_ms",
-        "tokens_per_s", "time_to_first_token_ms", "throughput_with_prompt", "output_tokens_mean", "kv_bytes_peak",
-        "kv_bytes_mean", "memory_bytes_peak"), drop_empty=True,
+        "cost", "Speed-ups, overhead and memory", ("method", "target", "checkpoint", "batch", *SPEEDS, "output_tokens",
+        "overhead_ms", "tokens_per_s", "time_to_first_token_ms", "throughput_with_prompt", "output_tokens_mean",
+        "kv_bytes_peak", "kv_bytes_mean", "memory_bytes_peak"), drop_empty=True,
         note="Speed-ups are against full in the same timing group: same dtype, batch, threads and output length. A "
-        "clock's figure without an interval comes from one round and may be far off.",
+        "clock's figure without an interval comes from one round and may be far off. Timed outputs have one forced "
+        "length; “output tokens” are those of the test outputs, where shorter output is the commonest false win.",
     ),
     Spec(
         "skipdecode-main", "SkipDecode's main table: quality by target",
@@ -74,7 +76,7 @@ SPECS = (
     ),
     Spec(
         "calm-main", "CALM's table: layers and speed-up by confidence and guarantee", ("method", "target",
-        "param:confidence", "param:threshold", "param:guarantee", "layers_mean", "speedup_layers", "speedup_wall@1",
+        "param:confidence", "param:threshold", "guarantee", "layers_mean", "speedup_layers", "speedup_wall@1",
         "metrics"), methods=("calm",), needs=("calm",), paper_rows=calm_rows,
         note="Paper: T5 1.1 with 8 + 8 layers, batch 1, TPUv3; an encoder-decoder, so its layer counts and clock "
         "differ from ours.",
@@ -237,5 +239,6 @@ WORDS: dict[str, Callable[[Point], str]] = {
     "cycles": lambda p: str((p.config.get("model") or {}).get("num_cycles") or Cell().text),
     "method": lambda p: f"floor: {p.variant}" if p.method == FLOOR else p.label or p.method,
     "target": lambda p: target_title(p.target),
+    "guarantee": lambda p: guarantee_title(p.tuned) or Cell().text,
     "checkpoint": lambda p: slug(Path(p.checkpoint).name) or Cell().text,
 }

@@ -1,4 +1,4 @@
-"""What ran, as a picture: layers × position for every method and target; exit layers of early exits."""
+"""Layers × position for every method and target: planned by schedules, needed by rows; where early exits leave."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from matplotlib.patches import Rectangle
 from .looks import Look
 from .panels import Panel
 from .points import Point
-from .style import INK, QUIET, figure, heading, save, widen
+from .style import INK, QUIET, figure, footnote, heading, save, widen
 from .words import NO_TARGET, target_title
 
 GAP = 1.12  # from one picture of a row to the next, in widths
 ENOUGH = 0.05  # steps that fewer than this share of the rows reach are not drawn
+WHAT = (
+    "Schedules: their plan. Early exits: the share of the test rows that needed each layer, of which a batch runs more."
+)
 
 
 def draw(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:
@@ -40,8 +43,9 @@ def _plan_picture(panel: Panel, folder: Path) -> list[Path]:
         axis.tick_params(axis="x", length=0)  # not every place of a row has a picture
         axis.spines[:].set_visible(False)
     _step_axis(axes[-1][0], steps, columns)
+    footnote(fig, [WHAT])
     _scale(fig, image)
-    heading(fig, panel, "Layers (upwards) that ran at each decode step; target → achieved")
+    heading(fig, panel, "Layers (upwards) planned or needed at each decode step; target → achieved")
     return save(fig, folder, f"{panel.slug}_plans")
 
 
@@ -59,7 +63,7 @@ def _scale(fig, image) -> None:
     start, (wide, high) = widen(fig, 0.95), fig.get_size_inches()
     top = fig.subplotpars.top
     bar = fig.colorbar(image, cax=fig.add_axes((start + 0.05 / wide, top - 1.9 / high, 0.13 / wide, 1.9 / high)))
-    bar.set_label("share of rows that\nneeded the layer", fontsize=8)
+    bar.set_label("share of rows: the layer\nis planned or needed", fontsize=8)
 
 
 def _steps(points: Sequence[Point]) -> int:

@@ -12,6 +12,8 @@ from ..results.reading import TIMING_SETTING
 
 REFERENCE = "full"  # the method every ratio is formed against
 FLOOR = "floor"  # runs of trivial outputs: lead-3, title, …
+MODELLED = ("predicted_ms_per_token", "overhead_ms", "speedup_predicted", "speedup_bound")
+NO_MODEL = "the cost model holds for steps of one pass and one position, not for methods that guess"
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Point:
     target = property(lambda self: self.config["method"].get("target"))
     variant = property(lambda self: self.config["method"].get("variant") or "")
     params = property(lambda self: self.config["method"].get("params") or {})
+    tuned = property(lambda self: self.config["method"].get("tuned") or {})  # the artefact behind its parameters
     task = property(lambda self: self.config["task"])
     model = property(lambda self: (self.config.get("model") or {}).get("name") or "")
     num_layers = property(lambda self: (self.config.get("model") or {}).get("num_layers"))
@@ -84,6 +87,16 @@ class Point:
         """A further field of scores.json, of the first run; None if it is not there."""
         return self.runs[0].scores.get(name) if self.runs else None
 
+    def by_seed(self, name: str, bound: str = "value") -> dict[int | None, float]:
+        """A score, or one of its bounds, of each training seed; a control's several random choices are averaged."""
+        found: dict[int | None, list[float]] = defaultdict(list)
+        for run in self.runs:
+            entry = (run.scores.get("values") or {}).get(name)
+            number = getattr(_value(entry), bound)
+            if number is not None:
+                found[run.config.get("seed")].append(number)
+        return {seed: sum(numbers) / len(numbers) for seed, numbers in found.items()}
+
     def records(self) -> list[dict]:
         """The records of the run (of all seeds)."""
         return [record for run in self.runs for record in run.records()]
@@ -107,26 +120,65 @@ def load_points(root: Path) -> list[Point]:
 def _current(runs: list[RunFiles], suite: dict | None) -> list[RunFiles]:
     """Without what an older method, model or training left: runs that a run named by the suite has replaced."""
     jobs = set((suite or {}).get("jobs", []))
-    named = {_visible(run.config) for run in runs if run.folder.name in jobs}
-    return [run for run in runs if run.folder.name in jobs or _visible(run.config) not in named]
+    named: dict[tuple, list[dict]] = defaultdict(list)
+    for run in runs:
+        if run.folder.name in jobs:
+            named[_place(run.config)].append(run.config["method"])
+    return [
+        run
+        for run in runs
+        if run.folder.name in jobs
+        or not any(_same_choice(run.config["method"], newer) for newer in named[_place(run.config)])
+    ]
 
 
-def _visible(config: dict) -> tuple:
+def _place(config: dict) -> tuple:
+    """Everything but the method's parameters in which a run must equal the one that replaces it."""
     method, model = config["method"], config.get("model") or {}
     keys = ("task", "split", "source", "n", "checkpoint", "batch_size", "dtype", "device", "threads", "attention")
     names = (model.get("name"), method["name"], method.get("target"))
-    words = sorted((k, v) for k, v in (method.get("params") or {}).items() if isinstance(v, (str, bool)))  # a variant
-    return (*(str(config.get(k)) for k in (*keys, "decoding", "seed")), *map(str, names), repr(words))
+    return (*(str(config.get(k)) for k in (*keys, "decoding", "seed")), *map(str, names))
+
+
+def _same_choice(one: dict, other: dict) -> bool:
+    """Whether two runs of a method at one target were asked for alike; what was searched or derived may differ.
+
+    Runs from before parameters were recorded as given are told apart by words alone, without a target by everything.
+    """
+    if one.get("given") is not None and other.get("given") is not None:
+        return given(one) == given(other)
+    return _recorded(one) == _recorded(other)
+
+
+def given(method: dict) -> tuple[str, str]:
+    """What a user asked of a method: its parameters as given, and what an artefact was to choose the others for."""
+    tuned = {k: v for k, v in (method.get("tuned") or {}).items() if k not in ("file", "sha256")}
+    return repr(sorted(method["given"].items())), repr(sorted(tuned.items()))
+
+
+def _recorded(method: dict) -> str:
+    params = (method.get("params") or {}).items()
+    return repr(sorted((k, v) for k, v in params if method.get("target") is None or isinstance(v, (str, bool))))
 
 
 def _timings_by_run(groups: Iterable[dict]) -> dict[str, list[Timing]]:
     found = defaultdict(list)
     for group in groups:
-        setting = {key: group.get(key) for key in TIMING_SETTING}
+        setting = {key: group.get(key) for key in TIMING_SETTING} | {"machine": machine(group)}
         for entry in group["methods"]:
             by_step = tuple(entry.get("kv_bytes_by_step") or ())
-            found[entry.get("run_id")].append(Timing(setting, _values(entry["values"]), by_step))
+            values = _values(entry["values"])
+            if "acceptance_rate" in values:  # older files have numbers here that mean nothing
+                values |= {name: Value(note=NO_MODEL) for name in MODELLED if name in values}
+            found[entry.get("run_id")].append(Timing(setting, values, by_step))
     return found
+
+
+def machine(group: dict) -> str | None:
+    """The model of the processor that a timing group ran on: the GPU's, or the CPU's; None if it was not recorded."""
+    facts = group.get("environment") or {}
+    gpus = facts.get("gpus") or []
+    return gpus[0] if gpus and group.get("device") == "cuda" else facts.get("cpu")
 
 
 def _values(values: dict) -> dict[str, Value]:

@@ -80,7 +80,7 @@ def heading(fig: Figure, panel: Panel, what: str) -> None:
     """Title of a figure: what it shows, then task, model, source and n; red for stand-in data."""
     config = panel.config
     place = f"{task_title(config['task'])} · {model_title(config.get('model'))} · n = {config.get('n')}"
-    lines = [what, place, source_title(config.get("source"))]
+    lines = [what, place, " · ".join(filter(None, [source_title(config.get("source")), config.get("apart")]))]
     widen(fig, max(0.0, 0.2 + 0.077 * max(map(len, lines)) - fig.get_figwidth()))
     colour = "#B00020" if config.get("source") == "stand-in" else INK
     wide, high = fig.get_size_inches()

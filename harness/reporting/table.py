@@ -55,9 +55,12 @@ class Table:
 
     @property
     def footnote(self) -> str:
-        """The note, and what the marks at flagged values mean."""
-        flags = merged_flags(c.value.flag for row in self.rows for c in row if c.value and c.value.flag)
-        return " ".join(filter(None, [self.note, *(f"{FLAGGED} {flag}." for flag in flags)]))
+        """The note, what the marks at flagged values mean, and why others are missing."""
+        cells = [c for row in self.rows for c in row]
+        flags = merged_flags(c.value.flag for c in cells if c.value and c.value.flag)
+        notes = merged_flags(c.value.note for c in cells if c.value is not None and not c.value and c.value.note)
+        marks = [*(f"{FLAGGED} {flag}." for flag in flags), *(f"{MISSING} {note}." for note in notes)]
+        return " ".join(filter(None, [self.note, *marks]))
 
     def latex(self) -> str:
         """A table environment that shrinks to the line; needs the packages booktabs and graphicx."""

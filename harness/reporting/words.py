@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .points import Value
@@ -48,7 +48,7 @@ METRICS = {
     "truncated_prompts": Metric("prompts cut", 0, 0),
     "unfinished_outputs": Metric("outputs without end", 0, -1),
     "output_tokens": Metric("output tokens", 1, 0),
-    "output_tokens_mean": Metric("output tokens", 1, 0),
+    "output_tokens_mean": Metric("output tokens, timed", 1, 0),
     "prompt_tokens": Metric("prompt tokens", 1, 0),
     "time_to_first_token_ms": Metric("time to first token (ms)", 1, -1),
     "memory_bytes_peak": Metric("peak memory (MiB)", 0, -1, 1 / 1024**2),
@@ -119,6 +119,11 @@ def target_title(target: float | None) -> str:
     return MISSING if target is None else f"{target:g}x"
 
 
+def guarantee_title(facts: Mapping) -> str:
+    """`textual, δ = 0.1` of a threshold that promises something; empty for others."""
+    return f"{facts['guarantee']}, δ = {facts['delta']:g}" if facts.get("guarantee") else ""
+
+
 def model_title(model: dict | None) -> str:
     """`mini-opt (12 layers, 2.7 M parameters)`."""
     model = model or {}
@@ -148,6 +153,6 @@ def _range(numbers: Sequence[str]) -> str:
 
 
 def panel_title(config: dict) -> str:
-    """Task, model, source and n of a panel in one line."""
+    """Task, model, source and n of a panel in one line, and what else tells it from others."""
     parts = [task_title(config["task"]), model_title(config.get("model")), source_title(config.get("source"))]
-    return " · ".join([*parts, f"n = {config.get('n')}"])
+    return " · ".join([*parts, f"n = {config.get('n')}", *filter(None, [config.get("apart")])])

@@ -30,6 +30,8 @@ class _Method(_Shape):
     name: str
     variant: str | None = None
     params: dict[str, Any] | None = None
+    given: dict[str, Any] | None = None  # as asked for; older runs lack it
+    tuned: dict[str, Any] | None = None  # the artefact that chose the others
     target: float | None = None
 
 

@@ -17,6 +17,7 @@ from .files import append, cut, json_bytes, make_folder, remove, replace_if_chan
 from .records import batch_lines, faults, read_lines, whole_batches
 
 RECORDED_ONLY = frozenset({"environment", "suite", "training"})  # may differ between the starts of one run
+OF_METHOD = frozenset({"given", "tuned"})  # in the run's id; older runs do not record them
 
 
 class Store:
@@ -224,7 +225,8 @@ def _check_same(path: Path, config: dict) -> None:
 
 
 def _compared(config: dict) -> dict:
-    return {key: value for key, value in config.items() if key not in RECORDED_ONLY}
+    method = {key: value for key, value in config["method"].items() if key not in OF_METHOD}
+    return {key: value for key, value in {**config, "method": method}.items() if key not in RECORDED_ONLY}
 
 
 def _difference(old: object, new: object, name: str = "") -> str | None:

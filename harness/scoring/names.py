@@ -13,11 +13,13 @@ class Unavailable(Exception):
 
 
 class MetricInfo(NamedTuple):
-    """`module` of this package computes it; `scale` is the range of its values."""
+    """`module` of this package computes it; `scale` is the range of its values. Of a metric where a higher value is not
+    better, nothing can be chosen or ranked by it."""
 
     module: str
     scale: str
     description: str
+    higher_is_better: bool = True
 
 
 METRICS: dict[str, MetricInfo] = {
@@ -33,9 +35,11 @@ METRICS: dict[str, MetricInfo] = {
     "e2e_nist": MetricInfo("nist", "0-", "the E2E challenge's NIST (mteval-v13a)"),
     "e2e_rougeL": MetricInfo("consensus", "0-100", "the E2E challenge's ROUGE-L (pycocoevalcap, beta 1.2)"),
     "e2e_cider": MetricInfo("consensus", "0-10", "the E2E challenge's CIDEr (pycocoevalcap)"),
-    "length_ratio": MetricInfo("simple", "0-", "output words to words of the closest reference, a ratio of sums"),
-    "empty": MetricInfo("simple", "0-1", "share of outputs without any text"),
-    "repetition": MetricInfo("simple", "0-1", "mean share of an output's 4-grams that occurred in it before"),
+    "length_ratio": MetricInfo(
+        "simple", "0-", "output words to words of the closest reference, a ratio of sums", False
+    ),
+    "empty": MetricInfo("simple", "0-1", "share of outputs without any text", False),
+    "repetition": MetricInfo("simple", "0-1", "mean share of an output's 4-grams that occurred in it before", False),
     "meteor": MetricInfo("hub_metrics", "0-100", "METEOR through evaluate; needs the hub"),
     "bertscore": MetricInfo("hub_metrics", "0-100", "BERTScore F1 through evaluate; needs the hub"),
     "comet": MetricInfo("hub_metrics", "0-100", "COMET through evaluate; needs the hub and sources"),

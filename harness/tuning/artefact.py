@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SkipbenchError, UsageError
+from ..results.documents import file_hash
 from ..results.files import make_folder, read_json, replace_json
 
 SCHEMA = 1
 KINDS = ("tuned", "calibrated")
+PROMISE = ("guarantee", "delta", "epsilon")  # of a threshold chosen by Learn then Test
 
 
 @dataclass(frozen=True)
@@ -140,3 +142,19 @@ def parameters_for(
 def layers_of(fraction: float, num_layers: int) -> int:
     """A share of the layers as a count: the nearest whole number, halves up, at least 1."""
     return max(1, math.floor(fraction * num_layers + 0.5 + 1e-9))
+
+
+def artefact_facts(path: str | Path, target: float | None) -> dict[str, Any]:
+    """What run.json says of the artefact that chose a run's parameters: which one, made where, and what it promises."""
+    artefact = load_artefact(path)
+    found = next((entry.get("found") or {} for entry in artefact.entries if entry["target"] == target), {})
+    return {
+        "file": Path(path).name,
+        "sha256": file_hash(Path(path)),
+        "kind": artefact.kind,
+        "method": artefact.method,
+        "task": artefact.task,
+        "source": artefact.source,
+        "target": target,
+        **{name: found[name] for name in PROMISE if name in found},
+    }
