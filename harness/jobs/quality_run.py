@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +10,7 @@ from ..backbone.builtin import BUILTIN, POSITIONS
 from ..decoding.sampling import Sampling
 from ..method import EarlyExit, LayerSchedule, Method
 from ..parameters import load_method
+from ..recording import record_parameters
 from ..task import Task
 from ..training import Checkpoint, Recipe, Setting, weights_identity
 from ..tuning.artefact import check_weights
@@ -220,6 +220,6 @@ def method_facts(job: QualityJob, method: Method) -> dict:
     return {
         "name": job.method,
         "variant": method.variant,
-        "params": {key: value for key, value in dataclasses.asdict(method).items() if key != "num_layers"},
+        "params": record_parameters(method),
         "target": job.target,
     }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import UsageError
 from ..measuring import measure_group
 from ..method import Method
-from ..parameters import restore_method
+from ..recording import restore_method
 from ..results.reading import load_run
 from ..suite_entries import BASELINE
 from .identity import group_id, run_id
