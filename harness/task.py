@@ -57,6 +57,7 @@ class Task:
     max_prompt_tokens: ClassVar[int] = 256
     max_output_tokens: ClassVar[int] = 64
     variants: ClassVar[tuple[str, ...]] = ()  # e.g. language pairs; the first is the default
+    data_modules: ClassVar[tuple[str, ...]] = ()  # that make examples: hashed with the data, not with the task's code
 
     def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
         self.data = Path(data) if data is not None else None
