@@ -106,6 +106,7 @@ class Timing(_Setting):
     model: _Model
     methods: list[_Timed]
     missing: list[str] | None = None
+    failed: dict[str, str] | None = None
 
 
 class Suite(_Shape):
