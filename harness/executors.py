@@ -11,6 +11,7 @@ from .errors import JobsFailed, SkipbenchError, UsageError, unknown
 from .jobs.identity import job_id, task_of
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
 from .jobs.preflight import check_devices, check_jobs, check_training_data
+from .jobs.scorer import is_scored
 from .notation import parse_target
 from .progress import Reporter
 from .results import Store
@@ -152,7 +153,7 @@ def _pending(jobs: dict[str, Job], store: Store, reporter: Reporter) -> tuple[di
 def is_done(name: str, job: Job, store: Store) -> bool:
     """Whether a job has nothing left to do; SkipbenchError for a file that cannot be trusted."""
     if not isinstance(job, TimingJob):
-        return store.is_complete(name)
+        return is_scored(name, store)
     if not store.has_timing(name):
         return False
     group = load_timing(store.root / "timing" / f"{name}.json")

@@ -118,7 +118,7 @@ def test_a_plug_in_that_builds_on_a_built_in(tmp_path):
     mine = tmp_path / "mine.py"
     mine.write_text("from harness import register_task\nfrom tasks.e2e import E2E\n\n"
                     "@register_task('sbx_mine')\nclass Mine(E2E):\n    pass\n")  # fmt: skip
-    code = "from harness.registry import *; load_plugin({!r})\n".format(str(mine))
+    code = f"from harness.registry import *; load_plugin({str(mine)!r})\n"
     code += "print([c.label for c in source_files(TASKS.load('sbx_mine'))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert "'mine.py'" in done.stdout and "'tasks/e2e.py'" in done.stdout and "'tasks/sources.py'" in done.stdout

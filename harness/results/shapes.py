@@ -84,6 +84,7 @@ class Scores(_Shape):
     values: _Values
     records_sha256: str
     run_sha256: str
+    scorer: dict[str, str] | None = None
     per_example: dict[str, list[float | None] | None] | None = None
     loss_by_position: list[float | None] | None = None
     tokens_by_position: list[float | None] | None = None
