@@ -111,6 +111,13 @@ def test_every_kind_of_field_can_be_given_and_comes_back_as_it_was(key):
     assert "order" not in record_parameters(method) and "rng" not in record_parameters(method)
 
 
+def test_the_variant_is_the_same_in_every_process():
+    method = load_method("everything", 4, marks=["b", "a", "c"])
+    assert "marks={a, b, c}" in method.variant and "chosen={1, 3}" in method.variant
+    assert "rng" not in method.variant and "order" not in method.variant  # which nobody gives
+    assert method.variant == again(method).variant
+
+
 def test_given_values_are_what_they_mean():
     method = load_method("everything", 4, **GIVEN)
     assert method.keep == [3] and method.pairs == ((1, 2.0), (3, 4.5)) and method.costs == {2: 1.5}
