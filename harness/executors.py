@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import JobsFailed, UsageError, unknown
+from .errors import JobsFailed, SkipbenchError, UsageError, unknown
 from .jobs.identity import job_id, task_of
 from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
 from .jobs.preflight import check_devices, check_jobs, check_training_data
+from .jobs.scorer import is_scored
 from .notation import parse_target
 from .progress import Reporter
 from .results import Store
@@ -17,6 +19,7 @@ from .results.reading import load_timing, suite_name
 from .suite import Suite, load_suite, suite_hash
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
+OUTER_COMMA = re.compile(r",(?![^\[{]*[\]}])")  # between names; one in brackets belongs to a parameter's value
 
 
 def run_suite(
@@ -37,7 +40,8 @@ def run_suite(
     """Run a suite, going on where an earlier run of it stopped; returns the results folder.
 
     The arguments are the command line's options. Raises UsageError for anything that does not fit before a job runs,
-    and JobsFailed at the end if a job failed: its reason stands in `failures/`, the others' results are kept.
+    and JobsFailed at the end if a job failed: its reason stands in `failures/`, the others' results are kept. A file in
+    the folder that is not as skipbench wrote it, even if it belongs to no job, is a SkipbenchError at the end.
     """
     suite = prepare(name, task=task, method=method, model=model, target=target, limit=limit, data=data, plugin=plugin)
     if executor not in EXECUTORS:
@@ -54,15 +58,22 @@ def run_suite(
             reporter.say(f"{root} holds results of suite {suite_name(root)!r}; tables and plots will show both")
         store.write_suite(suite.name, suite_hash(suite), list(ids))
         failed = EXECUTORS[executor](ids, store, reporter)
-        _report(root)
-    if failed:
-        first = next(iter(failed))
-        raise JobsFailed(
-            f"{len(failed)} of {len(ids)} jobs failed; the others' results are kept in {root}. First: "
-            f"{ids[first].label}: {failed[first]}",
-            root,
-        )
+        summary = _summary(failed, ids, root)
+        try:
+            _report(root)
+        except SkipbenchError as error:
+            raise SkipbenchError(f"{summary}. And there is no report: {error}" if summary else str(error)) from error
+    if summary:
+        raise JobsFailed(summary, root)
     return root
+
+
+def _summary(failed: dict[str, str], jobs: dict[str, Job], root: Path) -> str | None:
+    if not failed:
+        return None
+    name, reason = next(iter(failed.items()))
+    kept = f"{len(failed)} of {len(jobs)} jobs failed; the others' results are kept in {root}"
+    return f"{kept}. First: {jobs[name].label}: {reason}"
 
 
 def results_folder(suite: Suite, out: str | Path | None) -> Path:
@@ -91,15 +102,16 @@ def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
 
 def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[str, str]:
     """One job after the other in this process; returns the reasons of those that failed, by id."""
-    bench, failed = None, {}
+    bench, faults = None, set()
+    pending, failed = _pending(jobs, store, reporter)
     for number, (name, job) in enumerate(jobs.items(), start=1):
-        if is_done(name, job, store):
+        if name not in pending:
             continue
         reporter.say(f"[{number}/{len(jobs)}] {job.label}")
         if bench is None:  # torch is imported only when there is something to do
             from .runner import attempt, workbench
 
-            ahead = [job for job in list(jobs.values())[number - 1 :] if isinstance(job, QualityJob)]
+            ahead = [job for job in pending.values() if isinstance(job, QualityJob)]
             check_training_data(ahead)
             check_devices(ahead)
             bench = workbench(store, reporter)
@@ -107,8 +119,9 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
         if reason:
             failed[name] = reason
             reporter.say(f"  failed: {reason}")
-        if _last_of_task(number, jobs):
-            _report(store.root)
+        if _last_of_task(number, jobs) and (fault := _report_fault(store.root)) and fault not in faults:
+            faults.add(fault)
+            reporter.say(f"no report yet, but the jobs go on: {fault}")
     return failed
 
 
@@ -116,19 +129,44 @@ def run_on_ray(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[s
     """Jobs side by side on the machines and GPUs of a Ray cluster."""
     from .cluster import run_on_ray
 
-    pending = {name: job for name, job in jobs.items() if not is_done(name, job, store)}
+    pending, failed = _pending(jobs, store, reporter)
     check_training_data(job for job in pending.values() if isinstance(job, QualityJob))
-    return run_on_ray(pending, store, reporter)
+    return {**failed, **run_on_ray(pending, store, reporter)}
 
 
 EXECUTORS = {"local": run_locally, "ray": run_on_ray}
 
 
+def _pending(jobs: dict[str, Job], store: Store, reporter: Reporter) -> tuple[dict[str, Job], dict[str, str]]:
+    """Jobs that have something left to do, and why it is not known of others: a file that was altered, say."""
+    pending, failed = {}, {}
+    for name, job in jobs.items():
+        try:
+            if not is_done(name, job, store):
+                pending[name] = job
+        except SkipbenchError as error:
+            failed[name] = str(error)
+            reporter.say(f"{job.label}: {error}")
+    return pending, failed
+
+
 def is_done(name: str, job: Job, store: Store) -> bool:
-    """Whether a job has nothing left to do."""
+    """Whether a job has nothing left to do; SkipbenchError for a file that cannot be trusted."""
     if not isinstance(job, TimingJob):
-        return store.is_complete(name)
-    return store.has_timing(name) and not load_timing(store.root / "timing" / f"{name}.json").get("missing")
+        return is_scored(name, store)
+    if not store.has_timing(name):
+        return False
+    group = load_timing(store.root / "timing" / f"{name}.json")
+    return not group.get("missing") and not group.get("failed")
+
+
+def _report_fault(root: Path) -> str | None:
+    """Bring the report up to date; why not, if that cannot be done, for the results of jobs do not depend on it."""
+    try:
+        _report(root)
+    except Exception as error:  # the last report is made again when all jobs are through, and raises it
+        return str(error) if isinstance(error, SkipbenchError) else f"{type(error).__name__}: {error}"
+    return None
 
 
 def _report(root: Path) -> None:
@@ -152,7 +190,7 @@ def _listed(value: Any) -> list:
 
 def _split(value: Any) -> list[str] | None:
     """Names given as a list, or as one text with commas."""
-    names = [name.strip() for text in _listed(value) for name in str(text).split(",") if name.strip()]
+    names = [name.strip() for text in _listed(value) for name in OUTER_COMMA.split(str(text)) if name.strip()]
     if value is not None and not names:
         raise UsageError(f"no name in {value!r}")
     return names or None

@@ -7,8 +7,9 @@ import types
 import typing
 from collections.abc import Mapping
 
+from .errors import UsageError
 from .method import Method
-from .parameters import fixes_speed
+from .parameters import fixes_speed, type_hint
 
 TARGETS = (2.0, 3.0, 1.5)
 
@@ -34,26 +35,33 @@ def parameter_forms(cls: type[Method], given: Mapping[str, object] | None = None
 
 def searched(cls: type[Method], value: float) -> float:
     """A value of the `search` parameter that it can hold: rounded where the field is an int."""
-    hint = typing.get_type_hints(cls)[cls.search[0]]
+    hint = type_hint(cls, cls.search[0])
     kinds = {hint, *typing.get_args(hint)}
     return round(value) if int in kinds and float not in kinds else value
 
 
 def _options(cls: type[Method]) -> list[dict]:
     """One field set to one of its other values, for `Literal` and bool fields, optional ones too."""
-    hints = typing.get_type_hints(cls)
     return [
         {parameter.name: option}
         for parameter in dataclasses.fields(cls)
-        for option in _values(hints[parameter.name])
+        for option in _values(cls, parameter.name)
         if option != parameter.default
     ]
 
 
-def _values(hint: object) -> tuple:
+def _values(cls: type[Method], name: str) -> tuple:
+    try:
+        return _choices(type_hint(cls, name))
+    except UsageError:  # that of a parameter which cannot be given
+        return ()
+
+
+def _choices(hint: object) -> tuple:
+    """The values of a bool or `Literal` type, or of those in a union."""
     if hint is bool:
         return (False, True)
     if typing.get_origin(hint) is typing.Literal:
         return typing.get_args(hint)
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    return tuple(value for part in typing.get_args(hint) for value in _values(part)) if is_union else ()
+    return tuple(value for part in typing.get_args(hint) for value in _choices(part)) if is_union else ()

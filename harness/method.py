@@ -60,8 +60,9 @@ class Method:
 
     @property
     def variant(self) -> str:
-        """The parameters as one short string, for tables."""
-        shown = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "num_layers"}
+        """The parameters as one short string, for tables; the same in every process."""
+        names = [f.name for f in dataclasses.fields(self) if f.init and f.name != "num_layers"]
+        shown = {name: getattr(self, name) for name in names}
         return " ".join(f"{key}={_short(value)}" for key, value in shown.items() if value is not None)
 
 
@@ -180,4 +181,6 @@ def check_layers(method: Method, layers: Sequence[int], where: str) -> tuple[int
 
 
 def _short(value: object) -> str:
+    if isinstance(value, (set, frozenset)):
+        return f"{{{', '.join(sorted(map(str, value)))}}}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -8,19 +8,19 @@ hurts nothing else.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
-import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from .errors import UsageError, unknown
+from .imports import Code, Named, closure, find_module
+from .sources import Source, builtin_sources, installed_sources
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Registry:
     group: str  # entry-point group of installed packages
     classes: dict[str, type] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
-    _sources: dict[str, Callable[[], object]] | None = None
+    _sources: dict[str, Source] | None = None
 
     def register(self, name: str) -> Callable[[type], type]:
         """Class decorator: make the class known as `name`. A name already taken by another class is refused."""
@@ -61,7 +61,7 @@ class Registry:
         """Everything importable by name, without importing it."""
         if self._sources is None:
             self._sources = {}
-            for source in [*_builtin_sources(self), *_installed_sources(self)]:
+            for source in [*builtin_sources(self.package, f"register_{self.kind}"), *installed_sources(self.group)]:
                 if source.name in self._sources:
                     label = self._sources[source.name].label
                     self.broken[f"{source.name} ({source.label})"] = f"the name is already taken by {label}"
@@ -105,16 +105,6 @@ class Registry:
         return dict(sorted(self.classes.items()))
 
 
-@dataclass(frozen=True)
-class Source:
-    """One importable place that registers `name`."""
-
-    name: str
-    label: str
-    module: str
-    load: Callable[[], object]
-
-
 plugin_files: list[Path] = []  # loaded in this process, for those who start others
 _plugin_hashes: dict[str, str] = {}  # by module
 METHODS = Registry("method", "methods", "skipbench.methods")
@@ -140,7 +130,7 @@ def load_plugin(path: str | Path) -> list[str]:
     if not path.is_file():
         raise UsageError(f"no plug-in file at {path}")
     code = path.read_bytes()
-    start = f"skipbench_plugin_{path.stem}_{_sha256(str(path).encode())[:8]}_"
+    start = f"skipbench_plugin_{path.stem.replace('.', '_')}_{_sha256(str(path).encode())[:8]}_"
     module_name = start + _sha256(code)[:16]
     if module_name not in sys.modules:
         _forget([name for name in sys.modules if name.startswith(start)])  # the same file before it was edited
@@ -190,8 +180,47 @@ def source_file(cls: type) -> Path:
 
 
 def source_hash(cls: type) -> str:
-    """SHA-256 of the bytes of the class's file, of a plug-in's as they were loaded: part of every run id."""
-    return _plugin_hashes.get(cls.__module__) or _sha256(source_file(cls).read_bytes())
+    """SHA-256 of the files behind a class, as they were loaded: part of every run id."""
+    files = source_files(cls)
+    hashes = [_plugin_hashes.get(code.module) or _file_hash(code.path) for code in files]
+    lines = [f"{code.label} {one}\n" for code, one in zip(files, hashes, strict=True)]
+    return hashes[0] if len(files) == 1 else _sha256("".join(lines).encode())
+
+
+@cache
+def _file_hash(path: Path) -> str:
+    """Read once a process: what was imported stays as it was, whatever becomes of its file."""
+    return _sha256(path.read_bytes())
+
+
+@cache
+def source_files(cls: type) -> list[Code]:
+    """A class's file and those that it imports or inherits from, of its own package or folder and of the built-in ones.
+
+    Neither the harness is among them, which has versions of its own, nor other installed packages, nor what is imported
+    by a name that is put together.
+    """
+    own = {_top_package(cls.__module__), METHODS.package, TASKS.package}
+    bases = [b for b in cls.__mro__[1:] if b.__module__ in _plugin_hashes or _top_package(b.__module__) in own]
+    data = getattr(cls, "data_modules", ())  # whose doing the hash of the data tells
+    return closure([Code(c.__module__, source_file(c)) for c in (cls, *bases)], _code_of, data)
+
+
+def _code_of(importer: Code, named: Named) -> Code | None:
+    """The file of what another imports, if it belongs to it or to us."""
+    if named.kind != "module":
+        try:
+            cls = (METHODS if named.kind == METHODS.kind else TASKS).load(named.name)
+            return Code(cls.__module__, source_file(cls))
+        except UsageError:  # whoever calls it is told
+            return None
+    top = _top_package(named.name)
+    if top in (METHODS.package, TASKS.package):
+        return find_module(Path(importlib.import_module(top).__path__[0]).parent, named.name)
+    shared = any(importer.root.glob("*.dist-info"))  # a folder of installed packages: what lies beside is others'
+    if top == __package__ or (shared and top != _top_package(importer.module)):
+        return None
+    return find_module(importer.root, named.name)
 
 
 def _sha256(data: bytes) -> str:
@@ -204,36 +233,3 @@ def _top_package(module: str) -> str:
 
 def _origin(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def _builtin_sources(registry: Registry) -> list[Source]:
-    package = importlib.import_module(registry.package)
-    sources = []
-    for info in pkgutil.iter_modules(package.__path__):
-        module = f"{registry.package}.{info.name}"
-        file = Path(package.__path__[0]) / f"{info.name}.py"
-        for name in _registered_names(file, f"register_{registry.kind}"):
-            sources.append(Source(name, module, module, lambda module=module: importlib.import_module(module)))
-    return sources
-
-
-def _registered_names(file: Path, decorator: str) -> list[str]:
-    """The names a file registers, read from its text so that listing costs no import."""
-    if not file.is_file():
-        return []
-    try:
-        tree = ast.parse(file.read_bytes())
-    except SyntaxError:
-        return [file.stem]  # importing it gives the reason
-    calls = [d for node in tree.body if isinstance(node, ast.ClassDef) for d in node.decorator_list]
-    return [
-        call.args[0].value
-        for call in calls
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == decorator and call.args
-        if isinstance(call.args[0], ast.Constant)
-    ]
-
-
-def _installed_sources(registry: Registry) -> list[Source]:
-    points = importlib.metadata.entry_points(group=registry.group)
-    return [Source(p.name, f"{p.value} ({p.dist.name if p.dist else 'installed'})", p.module, p.load) for p in points]

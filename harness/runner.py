@@ -7,8 +7,10 @@ import traceback
 
 from .errors import SkipbenchError
 from .jobs.floor import run_floor
-from .jobs.planning import FloorJob, Job, QualityJob
+from .jobs.identity import job_id
+from .jobs.planning import FloorJob, Job, QualityJob, TimingJob
 from .jobs.quality_run import QualityRun
+from .jobs.rescoring import rescore
 from .jobs.timing import run_timing
 from .jobs.workbench import Workbench
 from .progress import Reporter
@@ -36,8 +38,13 @@ def attempt(name: str, job: Job, bench: Workbench) -> str | None:
 
 
 def run_job(job: Job, bench: Workbench) -> None:
-    """Do one job and record it in the workbench's store; raises whatever stops it."""
-    if isinstance(job, QualityJob):
+    """Do one job and record it in the workbench's store; raises whatever stops it.
+
+    A complete run is scored anew, which other code than this has scored.
+    """
+    if not isinstance(job, TimingJob) and bench.store.is_complete(job_id(job)):
+        rescore(job, bench.store)
+    elif isinstance(job, QualityJob):
         QualityRun(job, bench).run()
     elif isinstance(job, FloorJob):
         run_floor(job, bench)

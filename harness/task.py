@@ -40,8 +40,19 @@ class Example:
             raise UsageError(
                 f"example {self.id!r}: fields must be a mapping from names to texts, not {self.fields!r:.60}"
             )
+        if not all(isinstance(part, str) for pair in self.fields.items() for part in pair):
+            object.__setattr__(self, "fields", _with_plain_numbers(self.fields))
         object.__setattr__(self, "references", tuple(references))
         object.__setattr__(self, "id", str(self.id))
+
+
+def _with_plain_numbers(value: object) -> object:
+    """Numbers of numpy and the like, as data frames hand them out, as Python's own."""
+    if getattr(value, "shape", None) == ():
+        return value.item()
+    if isinstance(value, Mapping):
+        return {_with_plain_numbers(key): _with_plain_numbers(item) for key, item in value.items()}
+    return type(value)(map(_with_plain_numbers, value)) if type(value) in (list, tuple) else value
 
 
 class Task:
@@ -57,6 +68,7 @@ class Task:
     max_prompt_tokens: ClassVar[int] = 256
     max_output_tokens: ClassVar[int] = 64
     variants: ClassVar[tuple[str, ...]] = ()  # e.g. language pairs; the first is the default
+    data_modules: ClassVar[tuple[str, ...]] = ()  # that make examples: hashed with the data, not with the task's code
 
     def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
         self.data = Path(data) if data is not None else None
@@ -115,7 +127,23 @@ def examples_of(task: Task, split: str) -> list[Example]:
                 f"{where}: example {example.id!r} needs at least one reference, and none that is blank, not "
                 f"{list(example.references)!r:.60}"
             )
+        _check_fields(example, where)
     return examples
+
+
+def _check_fields(example: Example, where: str) -> None:
+    """Raise UsageError for a field that `hash_examples` cannot hash."""
+    for key, value in example.fields.items():
+        if isinstance(key, str) and (value is None or isinstance(value, (str, int, float))):
+            continue
+        try:
+            json.dumps({key: value}, sort_keys=True)
+            sorted(example.fields)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(
+                f"{where}: example {example.id!r}: field {key!r} is a {type(value).__name__} that cannot be hashed "
+                f"({error}); give it as a text or a number, under a text"
+            ) from error
 
 
 def hash_examples(examples: Sequence[Example]) -> str:

@@ -48,6 +48,7 @@ class SourcedTask(Task):
     prompt_template: ClassVar[str]  # str.format over an example's fields
     hub_files: ClassVar[dict[str, hub.HubFile]] = {}  # split -> where it is on the hub
     sizes: ClassVar[dict[str, int]] = {}  # examples of the local data set, by split
+    data_modules = (f"{__package__}.{STAND_INS.name}",)  # `data_hash` knows them
     floors: ClassVar[dict[str, Callable[[Example], str]]] = {}  # trivial outputs, see `floor_outputs`
     comparable: ClassVar[str] = ""  # which published numbers ours can be compared with
 

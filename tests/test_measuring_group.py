@@ -14,7 +14,7 @@ from harness.backbone import PlanCache
 from harness.backbone.tiny import tiny_backbone, tiny_prompts
 from harness.decoding.clock import DeviceClock, using_clock
 from harness.errors import SkipbenchError, UsageError
-from harness.measuring import Entry, measure_group, ratio, same_conditions
+from harness.measuring import Entry, EntryFailed, measure_group, ratio, same_conditions
 from harness.measuring.rounds import FEWEST, narrow, round_order, value
 from harness.measuring.samples import kv_bytes_by_step
 
@@ -216,6 +216,28 @@ def test_t18_the_first_call_is_kept_apart(device):
     assert group["methods"]["full"]["raw"]["first_run_s"] == pytest.approx(1 + 4 * step)
     assert numbers(group, "full")["prefill_ms"] == pytest.approx(1e3 * step)
     assert max(group["methods"]["full"]["raw"]["call_s"]) == pytest.approx(4 * step)
+
+
+def failing_at(call: int):
+    """What fails at its `call`-th step, counted over all decode calls."""
+    steps = iter(range(1, call))
+    return lambda: next(steps, None) or [][0]
+
+
+@pytest.mark.parametrize("call", [1, 8, 12, 18])  # in the warm-up, in the call for memory, and in rounds of 5 steps
+def test_who_fails_while_being_timed_is_named(device, call):
+    entries = [Entry("full", wired(device), full()), Entry("late", wired(device), LeaveAt(N, pause=failing_at(call)))]
+    with pytest.raises(EntryFailed, match="late fails while it is timed: IndexError: list index") as caught:
+        measure_group(entries, tiny_prompts([4]), 6, repeats=3, clock=device)
+    assert caught.value.key == "late" and isinstance(caught.value.error, IndexError)
+    group = measure_group(entries[:1], tiny_prompts([4]), 6, repeats=2, clock=device)
+    assert numbers(group, "full")["decode_ms_per_token"] == pytest.approx(1e3 * (FIXED + HEAD + N * LAYER))
+
+
+def test_without_the_baseline_there_is_no_group(device):
+    entries = [Entry("full", wired(device), LeaveAt(N, pause=failing_at(3))), Entry("half", wired(device), Half(N))]
+    with pytest.raises(IndexError):
+        measure_group(entries, tiny_prompts([4]), 6, clock=device)
 
 
 def test_t19_no_ratio_between_records_made_differently(device):

@@ -98,6 +98,37 @@ def test_good_bad_and_duplicate_packages(site):
     assert "sbx_awful" not in registry.names()
 
 
+VALUES = ["my-package.methods:Mine", "", ":Mine", "sbx_fine:", "sbx_fine:Thing()", "a b", "sbx_fine [", "..:X"]
+
+
+# T39
+@pytest.mark.parametrize("value", VALUES)
+def test_a_malformed_entry_point_is_listed_and_hurts_nothing_else(site, value):
+    install(site, "good", "sbx_good", GOOD.format(name="sbx_fine"), ["sbx_fine = sbx_good", f"sbx_mine = {value}"])
+    registry = installed_registry()
+    assert {"sbx_fine", "full"} <= set(registry.names())
+    assert "sbx_fine" in registry.load_all()
+    assert value in registry.broken["sbx_mine"] or "Error" in registry.broken["sbx_mine"]
+    with pytest.raises(UsageError, match="method 'sbx_mine' is broken: "):
+        load_method("sbx_mine", num_layers=8)
+    if value.startswith("my-package"):
+        assert (
+            "sbx_mine = 'my-package.methods:Mine' is malformed: it is written module:Class"
+            in registry.broken["sbx_mine"]
+        )
+
+
+@pytest.mark.parametrize("lines", ["sbx_mine", "= sbx_good", "[skipbench.methods", "\xff"])
+def test_an_unreadable_list_of_entry_points_hurts_no_other_package(site, lines):
+    install(site, "good", "sbx_good", GOOD.format(name="sbx_fine"), ["sbx_fine = sbx_good"])
+    install(site, "odd", "sbx_odd", "", [])
+    path = site / "odd-1.0.dist-info" / "entry_points.txt"
+    path.write_bytes(path.read_bytes() + lines.encode("latin-1") + b"\n")
+    installed_registry()
+    assert load_method("sbx_fine", num_layers=8).depth == 2
+    assert METHODS.load("full").__module__ == "methods.full"
+
+
 # T39
 def test_a_package_that_would_replace_a_built_in_is_refused(site):
     install(site, "thief", "sbx_thief", GOOD.format(name="unified"), ["sbx_mine = sbx_thief"])

@@ -21,7 +21,7 @@ from results_fixtures import batches, metric, record, run_config
 
 from harness.errors import SkipbenchError, UsageError
 from harness.results import Store, load_failures, load_runs, load_suite, verify, write_results_csv
-from harness.results.encoding import dumps, is_sealed, loads, plain, seal
+from harness.results.encoding import digest, dumps, is_sealed, loads, plain, seal
 from harness.results.files import replace
 
 VALUES = {"e2e_bleu": metric(50.0, 2.0)}
@@ -71,7 +71,15 @@ def test_numbers_of_numpy_and_torch_become_plain_json():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [object(), {1.5: 2}, b"bytes", {1, 2}])
+def test_numbers_of_numpy_and_torch_are_keys_as_pythons_are():
+    torch = pytest.importorskip("torch")
+    value = {np.int64(1): 2, np.uint8(3): {torch.tensor(4): 5}, np.str_("a"): 6}
+    assert plain(value) == plain({1: 2, 3: {4: 5}, "a": 6}) and digest(value) == digest({1: 2, 3: {4: 5}, "a": 6})
+
+
+@pytest.mark.parametrize(
+    "value", [object(), {1.5: 2}, b"bytes", {1, 2}, {np.float64(1.5): 2}, {np.bool_(True): 1}, {True: 1}]
+)
 def test_what_is_no_json_is_refused_by_type(value):
     with pytest.raises(TypeError):
         plain(value)

@@ -138,11 +138,15 @@ def test_kill_and_go_on_gives_the_same_records(checkpoints, finished, tmp_path):
     out = tmp_path / "killed"
     command = [sys.executable, "-m", "harness.cli", "run", "smoke", "--task", "e2e", "--method", OPTIONS["method"]]
     process = subprocess.Popen([*command, "--out", str(out)], cwd=ROOT, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline and not list(out.glob("runs/*/records.jsonl")):
+    deadline = time.monotonic() + 600
+    while not list(out.glob("runs/*/records.jsonl")):
+        assert process.poll() is None and time.monotonic() < deadline, "nothing was recorded"
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    jobs = json.loads((out / "suite.json").read_text())["jobs"]
+    done = {p.parent.name for p in out.glob("runs/*/scores.json")} | {p.stem for p in out.glob("timing/*.json")}
+    assert set(jobs) - done, "all jobs were done before it was killed"
     run_suite("smoke", out, **OPTIONS)
     assert verify(out).ok
     same = ("records.jsonl",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from helpers.registries import forgotten_afterwards
 
@@ -9,7 +10,7 @@ from harness import Example
 from harness.commands.listing import plan_text
 from harness.errors import UsageError
 from harness.executors import prepare, run_suite
-from harness.task import examples_of
+from harness.task import examples_of, hash_examples
 
 PLUGIN = """
 from harness import Example, Task, register_task
@@ -51,6 +52,13 @@ def suite(tmp_path, body, settings="metrics = ('bleu',)"):
         ("return [Example('7', {'s': 'x'}, [])]", r"example '7' needs at least one reference"),
         ("return [Example('7', {'s': 'x'}, ['a', ' '])]", r"none that is blank, not \['a', ' '\]"),
         ("return [Example('7', 'x', ['r'])]", "example '7': fields must be a mapping"),
+        (
+            "import datetime; return [Example('7', {'s': 'x', 'on': datetime.date(2020, 1, 1)}, ['r'])]",
+            r"task 'mine': load\('test'\): example '7': field 'on' is a date that cannot be hashed .*give it as a text",
+        ),
+        ("return [Example('7', {'s': 'x', 'rows': [{1}]}, ['r'])]", "example '7': field 'rows' is a list .*type set"),
+        ("return [Example('7', {'s': 'x', (1, 2): 'y'}, ['r'])]", r"example '7': field \(1, 2\) is a str .*keys must"),
+        ("return [Example('7', {'s': 'x', 1: 'y'}, ['r'])]", "example '7': field 1 is a str .*not supported between"),
         ("return [Example('7', {'s': 'x'}, ['r'])] * 2", "the id '7' belongs to several examples"),
     ],
 )
@@ -99,3 +107,13 @@ def test_examples_of_keeps_order_and_content():
             return (Example(i, {}, [split]) for i in "ba")
 
     assert [(e.id, e.references) for e in examples_of(Two(), "test")] == [("b", ("test",)), ("a", ("test",))]
+
+
+def test_numbers_of_a_data_frame_are_numbers():
+    fields = {"n": np.int64(3), "share": np.float32(0.5), "yes": np.bool_(True), "rows": [np.int8(1), (np.int8(2),)]}
+    plain = {"n": 3, "share": 0.5, "yes": True, "rows": [1, (2,)]}
+    ours, theirs = (Example("0", {"s": "x", **given}, ["r"]) for given in (fields, plain))
+    assert ours == theirs and hash_examples([ours]) == hash_examples([theirs])
+    assert [type(value) for value in ours.fields.values()] == [str, int, float, bool, list]
+    texts = {"s": "x"}
+    assert Example("0", texts, ["r"]).fields is texts

@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from ..recording import recorded
 from ..registry import METHODS, TASKS, source_hash
 from ..results.encoding import digest
 from ..task import Task, load_task
@@ -50,7 +51,7 @@ def run_id(job: QualityJob) -> str:
         "split": [job.spec.split, task.data_hash(job.spec.split), job.spec.limit],
         "model": [job.spec.model, model_identity(job.spec.model), _identity_of(job.checkpoint)],
         "checkpoint": [job.checkpoint, job.spec.training.model_dump(), job.seed],
-        "method": [job.method, dict(job.params), job.target, source_hash(METHODS.load(job.method))],
+        "method": [job.method, recorded(dict(job.params)), job.target, source_hash(METHODS.load(job.method))],
         "calibration": _calibration(job),
         "decoding": job.spec.decoding.model_dump(),
         "limits": [task.max_prompt_tokens, task.max_output_tokens],

@@ -9,7 +9,8 @@ from ..backbone.builtin import BUILTIN, CYCLES
 from ..backbone.names import check_model_name, model_path
 from ..errors import SkipbenchError, UsageError
 from ..method import Lengths
-from ..parameters import check_parameters, check_target, load_method
+from ..parameters import check_class, check_parameters, check_target, load_method
+from ..recording import record_parameters, record_value
 from ..registry import METHODS
 from ..scoring.names import METRICS as SCORES
 from ..scoring.names import check_metrics
@@ -28,12 +29,19 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
         _check_base(job)
         if job.checkpoint not in ("own", "base"):
             check_model_name(job.checkpoint)
-        check_parameters(METHODS.load(job.method), dict(job.params))
+        _check_parameters(job)
         _check_looped(job)
         _check_task(task_of(job.spec.task, job.data), job.spec.split)
         depth = known_depth(job.spec.model)
         if depth is not None:
             _check_method(job, depth)
+
+
+def _check_parameters(job: QualityJob) -> None:
+    cls = METHODS.load(job.method)
+    check_class(cls)
+    for name, value in check_parameters(cls, dict(job.params)).items():
+        record_value(cls, name, value)
 
 
 def _check_task(task: Task, split: str) -> None:
@@ -82,14 +90,14 @@ def known_depth(model: str) -> int | None:
 
 
 def _check_method(job: QualityJob, num_layers: int) -> None:
-    """Whether the method can be built; what a plug-in raises beside UsageError is left to its job."""
+    """Whether the method can be built and recorded; what a plug-in raises beside UsageError is left to its job."""
     if job.target is not None:
         check_target(job.target, num_layers)
     target, params = job.target, dict(job.params)
     if job.tuned is not None:
         target, params = None, artefact_parameters(job, num_layers)
     try:
-        load_method(job.method, num_layers, target, SHORTEST, **params)
+        record_parameters(load_method(job.method, num_layers, target, SHORTEST, **params))
     except SkipbenchError:
         raise
     except Exception:  # its job records the reason, and hurts no other

@@ -14,7 +14,7 @@ from ..backbone import Backbone
 from ..decoding import DecodeOutput, decode
 from ..measuring.reads import weight_reads
 from ..method import Method
-from ..results import Run
+from ..results import Run, RunFiles
 from ..scoring.api import all_statistics
 from ..scoring.names import Unavailable
 from ..scoring.statistics import Statistics, interval, mean_of, ratio
@@ -24,6 +24,7 @@ from ..training.batches import Pair
 from ..tuning.teacher import TeacherForced, teacher_forced
 from .guesses import guess_statistics, guessed
 from .pieces import output_pieces
+from .scorer import scorer
 
 
 class Item(NamedTuple):
@@ -147,17 +148,24 @@ def score_run(
     values = {name: _value(stats, seed) for name, stats in statistics.items()}
     values |= _plain_values(records, backbone.num_layers, forced)
     by_position = {"loss_by_position": forced.loss_by_position(), "tokens_by_position": forced.counts()}
-    run.finish(values, per_example=_per_example(statistics), **by_position)
+    run.finish(values, per_example=_per_example(statistics), scorer=scorer(), **by_position)
 
 
 def score_floor(run: Run, task: Task, examples: Sequence[Example]) -> None:
     """Score trivial outputs and mark their run complete."""
+    values, per_example = output_values(run, task, examples, 0)
+    run.finish(values, per_example=per_example, scorer=scorer())
+
+
+def output_values(run: Run | RunFiles, task: Task, examples: Sequence[Example], seed: int) -> tuple[dict, dict]:
+    """The task's metrics of the recorded outputs, as scores.json holds them: (values, per_example)."""
     statistics = output_statistics(run, task, examples)
-    values = {name: _value(stats, 0) for name, stats in statistics.items()}
-    run.finish(values, per_example=_per_example(statistics))
+    return {name: _value(stats, seed) for name, stats in statistics.items()}, _per_example(statistics)
 
 
-def output_statistics(run: Run, task: Task, examples: Sequence[Example]) -> dict[str, Statistics | Unavailable]:
+def output_statistics(
+    run: Run | RunFiles, task: Task, examples: Sequence[Example]
+) -> dict[str, Statistics | Unavailable]:
     """The task's metrics of the recorded outputs, matched with their references by id."""
     references = {example.id: example.references for example in examples}
     records = run.records()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +11,7 @@ from ..backbone.classifier import holds_exit_classifier
 from ..decoding.sampling import Sampling
 from ..method import EarlyExit, LayerSchedule, Method
 from ..parameters import load_method
+from ..recording import record_parameters
 from ..task import Task
 from ..training import Checkpoint, Recipe, Setting, weights_identity
 from ..tuning.artefact import artefact_facts, check_weights
@@ -221,7 +221,7 @@ def method_facts(job: QualityJob, method: Method) -> dict:
     return {
         "name": job.method,
         "variant": method.variant,
-        "params": {key: value for key, value in dataclasses.asdict(method).items() if key != "num_layers"},
+        "params": record_parameters(method),
         "target": job.target,
         "given": dict(job.params),
         **({"tuned": artefact_facts(job.tuned, job.target)} if job.tuned is not None else {}),

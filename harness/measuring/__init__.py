@@ -9,6 +9,7 @@ import importlib
 
 _PUBLIC = {
     "Entry": "running",
+    "EntryFailed": "running",
     "measure_group": "group",
     "environment": "machine",
     "ratio": "conditions",

@@ -16,7 +16,7 @@ from .costs import CostModel, confidence_ms
 from .machine import environment
 from .probes import probes
 from .reads import speedup_reads, weight_reads
-from .running import Entry, Runs, Shape, no_collection, run_rounds, warm_up
+from .running import Entry, EntryFailed, Runs, Shape, no_collection, run_rounds, warm_up
 from .values import believed, exact, method_entry
 
 BASELINE = "full"
@@ -46,18 +46,24 @@ def measure_group(
     Returns a timing file without ids: conditions, `methods` by entry key with `values`, `flags` and `raw`, the
     `cost_model` and the environment.
 
-    Raises UsageError for entries that were not made alike and for methods that decide in hindsight.
+    Raises UsageError for entries that were not made alike and for methods that decide in hindsight, and EntryFailed
+    naming an entry beside the baseline that fails while it is timed; the others may be timed without it.
     """
     shape = Shape(prompts, new_tokens, force_length, clock or DeviceClock())
     baseline = _check(entries, shape, repeats)
     until = shape.clock.read(baseline.backbone.device) + seconds
     extra = probes(baseline.method.num_layers) if force_length else {}
-    with using_clock(shape.clock), no_collection():
-        runs = {entry.key: warm_up(entry, shape) for entry in entries}
-        probed = {name: warm_up(Entry(name, baseline.backbone, m), shape) for name, m in extra.items()}
-        reference = runs[baseline.key]
-        rounds = run_rounds([*runs.values()], [*probed.values()], reference, shape, repeats, until, width)
-        model = _cost_model(runs, probed, reference, shape) if probed else None
+    try:
+        with using_clock(shape.clock), no_collection():
+            runs = {entry.key: warm_up(entry, shape) for entry in entries}
+            probed = {name: warm_up(Entry(name, baseline.backbone, m), shape) for name, m in extra.items()}
+            reference = runs[baseline.key]
+            rounds = run_rounds([*runs.values()], [*probed.values()], reference, shape, repeats, until, width)
+            model = _cost_model(runs, probed, reference, shape) if probed else None
+    except EntryFailed as failure:
+        if any(failure.key == entry.key for entry in entries if entry is not baseline):
+            raise
+        raise failure.error from None  # without the baseline, or a probe run with its method, nothing can be said
     return _timing_file(runs, reference, shape, rounds, model)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..backbone import Backbone
 from ..decoding import DecodeOutput, decode
 from ..decoding.clock import DeviceClock
+from ..errors import SkipbenchError
 from ..method import Method
 from .memory import peak_memory
 from .rounds import narrow, round_order
@@ -46,6 +47,22 @@ class Shape:
         return decode(entry.backbone, entry.method, *self.prompts, self.new_tokens, force_length=self.force_length)
 
 
+class EntryFailed(SkipbenchError):
+    """A method that fails while it is timed: `key` names its entry, `error` is what it raised."""
+
+    def __init__(self, key: str, error: Exception) -> None:
+        super().__init__(f"{key} fails while it is timed: {type(error).__name__}: {error}")
+        self.key, self.error = key, error
+
+
+@contextmanager
+def _blaming(entry: Entry) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # a method may raise anything
+        raise EntryFailed(entry.key, error) from error
+
+
 @dataclass
 class Runs:
     """What was measured of an entry: the first call apart, then one sample a round."""
@@ -64,11 +81,15 @@ class Runs:
 
 
 def warm_up(entry: Entry, shape: Shape) -> Runs:
-    """The first call at the real shape, its time kept apart and its trace counted; then one for its memory."""
-    sample, out = timed(entry, shape)
-    kv_by_step = kv_bytes_by_step(out, entry.method, shape.longest, shape.new_tokens)
-    memory = peak_memory(lambda: shape.decode(entry), entry.backbone.device)
-    return Runs(entry, Trace.of(out, entry.method), kv_by_step, sample.call_s, memory)
+    """The first call at the real shape, its time kept apart and its trace counted; then one for its memory.
+
+    Raises EntryFailed, whatever the method raises.
+    """
+    with _blaming(entry):
+        sample, out = timed(entry, shape)
+        kv_by_step = kv_bytes_by_step(out, entry.method, shape.longest, shape.new_tokens)
+        memory = peak_memory(lambda: shape.decode(entry), entry.backbone.device)
+        return Runs(entry, Trace.of(out, entry.method), kv_by_step, sample.call_s, memory)
 
 
 def timed(entry: Entry, shape: Shape) -> tuple[Sample, DecodeOutput]:
@@ -86,14 +107,16 @@ def run_rounds(
 ) -> int:
     """Rounds in which everything runs once; returns how many there were.
 
-    The last one is that after which all ratios are narrow, number `repeats`, or the last to end before `until`.
+    The last one is that after which all ratios are narrow, number `repeats`, or the last to end before `until`. Raises
+    EntryFailed as `warm_up` does.
     """
     everything = [*runs, *probes]
     for number in range(repeats):
         begun = shape.clock.now()
         for place in round_order(len(everything), number):
             one = everything[place]
-            one.samples.append(timed(one.entry, shape)[0])
+            with _blaming(one.entry):
+                one.samples.append(timed(one.entry, shape)[0])
         gc.collect(0)  # here, since it is off while something is timed; what is older can wait
         now = shape.clock.now()
         if now + (now - begun) > until or all(_settled(one, baseline, width) for one in runs):

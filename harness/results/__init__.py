@@ -28,8 +28,10 @@ What a folder holds (schema 1; all JSON is strict and ASCII, NaN and infinities 
                                  layers_needed, layers_run, head_checks, of methods that guess guesses and accepted,
                                  and sha256 (of the rest)
     runs/<run_id>/scores.json    {"schema", "run_id", "n", "values": {metric: {"value", "low", "high", "note"}},
-                                 "records_sha256", "run_sha256", "sha256"}; there once the run is complete
-    timing/<group_id>.json       all methods measured side by side; sealed with sha256
+                                 "scorer" (versions of what scored), "records_sha256", "run_sha256", "sha256"}; there
+                                 once the run is complete
+    timing/<group_id>.json       all methods measured side by side, ids of those `missing` and reasons of those that
+                                 `failed` while they were timed; sealed with sha256
     failures/<job_id>.json       {"job", "error"}
     results.csv                  a row a (run, metric); the same bytes for the same runs
 """

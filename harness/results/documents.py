@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import SkipbenchError
 from .encoding import is_sealed
-from .files import read_json
+from .files import cure, read_json
 
 SCHEMA = 1
 
@@ -61,10 +61,7 @@ def document_faults(document: dict, kind: Kind, name: str | None = None) -> list
 
 def not_ours(path: Path, fault: str) -> SkipbenchError:
     """The error for a file that is not as skipbench wrote it."""
-    return SkipbenchError(
-        f"{path} is not what skipbench writes: {fault}; restore it, move it out of the folder, or run with --fresh "
-        "(`skipbench verify` lists all that is wrong)"
-    )
+    return SkipbenchError(f"{path} is not what skipbench writes: {fault}; {cure(path)}")
 
 
 def file_hash(path: Path) -> str:

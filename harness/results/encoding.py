@@ -40,6 +40,7 @@ def _from_array(value: object) -> object:
 
 
 def _key(key: object) -> str:
+    key = key.item() if getattr(key, "shape", None) == () else key  # a number of numpy's or torch's
     if isinstance(key, (str, int)) and not isinstance(key, bool):
         return str(key)
     raise TypeError(f"a JSON object's keys are strings, not {key!r}")

@@ -96,14 +96,24 @@ def json_bytes(document: object) -> bytes:
     return (dumps(document, indent=1) + "\n").encode()
 
 
+def cure(path: Path) -> str:
+    """What to do about a file of a results folder that is not as it was written; a run's files go together."""
+    folder = path.parent
+    part = folder if folder.parent.name == "runs" else path
+    return (
+        f"restore it, or move {part} elsewhere: what the suite needs of it is then made anew. --fresh does that for "
+        "the suite's own results only; `skipbench verify` lists all that is wrong"
+    )
+
+
 def read_json(path: Path) -> dict:
     """The JSON object in a file; SkipbenchError names the file if it is missing, unreadable or no object."""
     try:
         document = loads(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise SkipbenchError(f"cannot read {path}: {error}; restore it, or run with --fresh") from error
+        raise SkipbenchError(f"cannot read {path}: {error}; {cure(path)}") from error
     if not isinstance(document, dict):
-        raise SkipbenchError(f"cannot read {path}: it holds no JSON object; restore it, or run with --fresh")
+        raise SkipbenchError(f"cannot read {path}: it holds no JSON object; {cure(path)}")
     return document
 
 

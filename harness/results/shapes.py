@@ -86,6 +86,7 @@ class Scores(_Shape):
     values: _Values
     records_sha256: str
     run_sha256: str
+    scorer: dict[str, str] | None = None
     per_example: dict[str, list[float | None] | None] | None = None
     loss_by_position: list[float | None] | None = None
     tokens_by_position: list[float | None] | None = None
@@ -108,6 +109,7 @@ class Timing(_Setting):
     model: _Model
     methods: list[_Timed]
     missing: list[str] | None = None
+    failed: dict[str, str] | None = None
 
 
 class Suite(_Shape):

@@ -13,7 +13,7 @@ from ..decoding import decode
 from ..errors import SkipbenchError, UsageError
 from ..forms import searched
 from ..method import EarlyExit
-from ..parameters import build_method
+from ..parameters import check_parameters, construct
 
 STEPS = 14  # bisections: the interval shrinks 16,000-fold
 CLOSE_ENOUGH = 0.01  # relative distance from the target at which the search stops
@@ -71,8 +71,7 @@ def calibrate(
 
 def with_value(method: EarlyExit, value: float) -> EarlyExit:
     """The method with another value of its `search` parameter, checked as one from a file would be."""
-    values = {f.name: getattr(method, f.name) for f in dataclasses.fields(method) if f.init}
-    return build_method(type(method), **{**values, method.search[0]: value})
+    return construct(dataclasses.replace, check_parameters(type(method), {method.search[0]: value}), method)
 
 
 def layer_speedup(backbone: Backbone, method: EarlyExit, batches, max_new_tokens: int) -> float:
