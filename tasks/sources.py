@@ -47,9 +47,7 @@ class SourcedTask(Task):
     target: ClassVar[str]  # and a reference, or a list of them, in this one; `a|b` allows two names
     prompt_template: ClassVar[str]  # str.format over an example's fields
     hub_files: ClassVar[dict[str, hub.HubFile]] = {}  # split -> where it is on the hub
-    sizes: ClassVar[dict[str, int]] = {}  # examples of the local data set, by split
     floors: ClassVar[dict[str, Callable[[Example], str]]] = {}  # trivial outputs, see `floor_outputs`
-    comparable: ClassVar[str] = ""  # which published numbers ours can be compared with
 
     def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
         super().__init__(data, variant)
