@@ -55,6 +55,19 @@ def test_hub_prompts_of_tldr_are_taken_apart(monkeypatch):
     assert example.references == ("Short.",) and task.prompt(example) == prompt
 
 
+def test_no_hub_row_of_tldr_is_lost(monkeypatch):
+    """Ids are the hub's row numbers, and a row that is no such prompt is named rather than left out."""
+    rows = [{"prompt": f"SUBREDDIT: r/a\n\nTITLE: {n}\n\nPOST: \n\nTL;DR:", "completion": f" {n}"} for n in range(3)]
+    fake_hub(monkeypatch, lambda *_args, **_kwargs: rows)
+    examples = load_task("reddit_tldr").load("train")
+    assert [(e.id, e.fields["title"], e.references) for e in examples] == [
+        (str(n), str(n), (str(n),)) for n in range(3)
+    ]
+    rows[1] = {"prompt": "TITLE: no subreddit\n\nTL;DR:", "completion": " 1"}
+    with pytest.raises(UsageError, match="row 1 of trl-lib/tldr is of another form: 'TITLE: no subreddit"):
+        load_task("reddit_tldr").load("test")
+
+
 def test_hub_translations_lie_in_one_column(monkeypatch):
     asked = []
 
