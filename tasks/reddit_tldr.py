@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from harness import Example, register_task
-from harness.errors import UsageError
 
 from .files import Row, texts
 from .floors import lead
@@ -58,12 +57,8 @@ class RedditTldr(SourcedTask):
         return reddit_tldr.rows(split)
 
     def from_hub(self, rows: Iterable[Row]) -> Iterable[Row]:
-        """The hub holds whole prompts; this takes them apart again. Raises UsageError naming a row of another form."""
-        for number, row in enumerate(rows):
+        """The hub holds whole prompts; this takes them apart again."""
+        for row in rows:
             parts = HUB_PROMPT.match(row["prompt"])
-            if parts is None:
-                raise UsageError(
-                    f"task {self.label!r}: row {number} of {HUB[0]} is of another form: {row['prompt']!r:.80}; "
-                    "name a folder with the data by --data, or run on stand-ins with --data stand-in"
-                )
-            yield {**parts.groupdict(), "summary": row["completion"].strip()}
+            if parts is not None:
+                yield {**parts.groupdict(), "summary": row["completion"].strip()}

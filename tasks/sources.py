@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -29,7 +29,7 @@ from harness.hub import hub_answers
 from harness.task import hash_examples
 
 from . import hub
-from .files import SUFFIXES, Row, check_sha256, column_names, file_sha256, read_rows
+from .files import SUFFIXES, Row, check_sha256, column_names, file_sha256, matching, read_rows
 from .floors import most_frequent_reference
 
 CHECKOUT_DATA = Path(__file__).resolve().parent.parent / "data"
@@ -141,7 +141,7 @@ class SourcedTask(Task):
 
     def _load(self, split: str) -> list[Example]:
         if self.place == "hub":
-            return self.examples(self.from_hub(hub.load(self.hub_files[split], split, self.label)))
+            return self.examples(self._hub_rows(split))
         if self.place == STAND_IN:
             return self.examples(self.stand_in(split))
         files = self.local_files(split)
@@ -149,8 +149,28 @@ class SourcedTask(Task):
         return _part(examples, split, files[0]) if self.place.is_file() else examples
 
     def from_hub(self, rows: Iterable[Row]) -> Iterable[Row]:
-        """Rows of the hub's data set with our columns."""
+        """Rows of the hub's data set with our columns; one for each, or it is of another form than the task knows."""
         return rows
+
+    def _hub_rows(self, split: str) -> Iterator[Row]:
+        """The rows of `from_hub`, none lost: ids are row numbers. Raises UsageError naming a row of another form."""
+        file = self.hub_files[split]
+        for number, row in enumerate(hub.load(file, split, self.label)):
+            ours = self._hub_row(row)
+            if ours is None:
+                raise UsageError(
+                    f"task {self.label!r}: row {number} of {file.url} is of another form than the task knows: "
+                    f"{row!r:.80}; name a folder with the data by --data, or run on --data stand-in"
+                )
+            yield ours
+
+    def _hub_row(self, row: Row) -> Row | None:
+        """One row with our columns; None if the task makes nothing, or something else, of it."""
+        try:
+            (ours,) = self.from_hub([row])
+            return ours if all(matching(ours, column) for column in (*self.columns, self.target)) else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
 
 @cache

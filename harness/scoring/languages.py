@@ -52,6 +52,6 @@ def base_language(language: str) -> str:
     code = _known().get(str(language).lower().replace("_", "-").split("-")[0])
     if code is None:
         raise UsageError(
-            f"language must be a code such as 'en' or 'zh' (ISO 639; 'eng' or 'zho' serve too), not {language!r}"
+            f"language must be a code such as 'en' or 'zh', not {language!r}; ISO 639 codes of three letters serve too"
         )
     return code
