@@ -68,11 +68,11 @@ def run(
 
 
 @app.command("list")
-def list_names(plugin: Plugins = None) -> None:
-    """List methods, tasks, suites and built-in models."""
+def list_names(plugin: Plugins = None, task: Names = None) -> None:
+    """List methods, tasks, suites and built-in models; of tasks that are named, what is known of them."""
     from .commands.listing import listing
 
-    print(listing(plugin or []))
+    print(listing(plugin or [], [name.strip() for names in task or [] for name in names.split(",")]))
 
 
 @app.command()

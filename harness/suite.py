@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError,
 from .errors import UsageError, unknown
 from .notation import check_speedup, read_yaml
 from .registry import METHODS
+from .scoring.names import check_metrics
 from .suite_entries import by_model, overridden
 
 FOLDER = Path(__file__).parent / "suites"
@@ -123,6 +125,7 @@ class TaskSpec(_Strict):
     decoding: DecodingSpec = DecodingSpec()
     timing: TimingSpec = TimingSpec()
     calibration_examples: int = Field(96, gt=0)
+    metrics: list[str] = []  # beside the task's own
 
     @field_validator("methods", mode="before")
     @classmethod
@@ -133,6 +136,10 @@ class TaskSpec(_Strict):
     @classmethod
     def _targets_are_speedups(cls, values: list[float]) -> list[float]:
         return [check_speedup(value) for value in values]
+
+    def further_metrics(self, own: Iterable[str]) -> list[str]:
+        """The metrics asked for that are not among a task's own, whatever their order."""
+        return sorted(set(self.metrics) - set(own))
 
 
 class Suite(_Strict):
@@ -212,6 +219,7 @@ def _check_names(suite: Suite) -> None:
 
     for spec in suite.tasks:
         load_task(spec.task)
+        check_metrics(spec.metrics)
         for method in spec.methods:
             METHODS.load(method.name)
 

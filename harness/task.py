@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from .errors import SkipbenchError, UsageError
+from .plain_text import prompt_ids, texts_ids
 from .registry import TASKS
 
 
@@ -69,6 +70,8 @@ class Task:
     max_output_tokens: ClassVar[int] = 64
     variants: ClassVar[tuple[str, ...]] = ()  # e.g. language pairs; the first is the default
     data_modules: ClassVar[tuple[str, ...]] = ()  # that make examples: hashed with the data, not with the task's code
+    sizes: ClassVar[Mapping[str, int]] = {}  # examples by split, as far as they are known without loading any
+    comparable: ClassVar[str] = ""  # which published numbers ours can be compared with, and which not
 
     def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
         self.data = Path(data) if data is not None else None
@@ -155,6 +158,13 @@ def hash_examples(examples: Sequence[Example]) -> str:
     return digest.hexdigest()
 
 
+def comparison(task: Task) -> str | None:
+    """What a record says of comparing its numbers with published ones; None where the task says nothing."""
+    if task.source == "stand-in":
+        return "Invented stand-ins for the data set: with no published number."
+    return str(task.comparable) or None
+
+
 def load_task(name: str, data: str | Path | None = None) -> Task:
     """The task registered as `name`; `name:variant` picks a variant. Raises UsageError for unknown names."""
     base, colon, variant = str(name).partition(":")
@@ -176,9 +186,12 @@ def encode_prompt(task: Task, example: Example, tokenizer, max_tokens: int) -> E
     """Tokenise one prompt to at most `max_tokens` ids, with one BOS if the tokenizer uses one, never two.
 
     A prompt that is too long loses words from the end of the task's document field only, so the instruction and the
-    cue after it stay. Raises UsageError if it does not fit even with an empty document.
+    cue after it stay. The name of a special token is text in an example's fields, and the token in the task's template.
+
+    Raises UsageError if a prompt does not fit even with an empty document, or if fields and template both name special
+    tokens.
     """
-    ids = _encode(task.prompt(example), tokenizer)
+    ids = _encode(task, example, tokenizer)
     if len(ids) <= max_tokens:
         return EncodedPrompt(ids, False)
     field = task.document_field
@@ -196,7 +209,7 @@ def _cut_document(task: Task, example: Example, field: str, tokenizer, max_token
     while low <= high:
         keep = (low + high) // 2
         shorter = replace(example, fields={**example.fields, field: document[:keep].rstrip()})
-        ids = _encode(task.prompt(shorter), tokenizer)
+        ids = _encode(task, shorter, tokenizer)
         if len(ids) <= max_tokens:
             low, best = keep + 1, ids
         else:
@@ -218,7 +231,7 @@ def encode_outputs(references: Sequence[str], tokenizer) -> list[list[int]]:
     """`encode_output` of many references at once, which fast tokenizers do in parallel."""
     texts = [output_text(reference) for reference in references]
     end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
-    return [[*ids, *end] for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
+    return [[*ids, *end] for ids in texts_ids(texts, tokenizer)]
 
 
 def output_text(reference: str) -> str:
@@ -231,8 +244,8 @@ def decode_output(ids: Sequence[int], tokenizer) -> str:
     return tokenizer.decode(list(ids), skip_special_tokens=True).strip()
 
 
-def _encode(text: str, tokenizer) -> list[int]:
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+def _encode(task: Task, example: Example, tokenizer) -> list[int]:
+    ids = prompt_ids(lambda fields: task.prompt(replace(example, fields=fields)), example.fields, tokenizer)
     bos = tokenizer.bos_token_id
     return [bos, *ids] if _adds_bos(tokenizer) and ids[:1] != [bos] else ids
 

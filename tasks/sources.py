@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -29,7 +29,7 @@ from harness.hub import hub_answers
 from harness.task import hash_examples
 
 from . import hub
-from .files import SUFFIXES, Row, check_sha256, column_names, file_sha256, read_rows
+from .files import SUFFIXES, Row, check_sha256, column_names, file_sha256, matching, read_rows
 from .floors import most_frequent_reference
 
 CHECKOUT_DATA = Path(__file__).resolve().parent.parent / "data"
@@ -47,10 +47,8 @@ class SourcedTask(Task):
     target: ClassVar[str]  # and a reference, or a list of them, in this one; `a|b` allows two names
     prompt_template: ClassVar[str]  # str.format over an example's fields
     hub_files: ClassVar[dict[str, hub.HubFile]] = {}  # split -> where it is on the hub
-    sizes: ClassVar[dict[str, int]] = {}  # examples of the local data set, by split
     data_modules = (f"{__package__}.{STAND_INS.name}",)  # `data_hash` knows them
     floors: ClassVar[dict[str, Callable[[Example], str]]] = {}  # trivial outputs, see `floor_outputs`
-    comparable: ClassVar[str] = ""  # which published numbers ours can be compared with
 
     def __init__(self, data: str | Path | None = None, variant: str | None = None) -> None:
         super().__init__(data, variant)
@@ -144,7 +142,7 @@ class SourcedTask(Task):
 
     def _load(self, split: str) -> list[Example]:
         if self.place == "hub":
-            return self.examples(self.from_hub(hub.load(self.hub_files[split], split, self.label)))
+            return self.examples(self._hub_rows(split))
         if self.place == STAND_IN:
             return self.examples(self.stand_in(split))
         files = self.local_files(split)
@@ -152,8 +150,28 @@ class SourcedTask(Task):
         return _part(examples, split, files[0]) if self.place.is_file() else examples
 
     def from_hub(self, rows: Iterable[Row]) -> Iterable[Row]:
-        """Rows of the hub's data set with our columns."""
+        """Rows of the hub's data set with our columns; one for each, or it is of another form than the task knows."""
         return rows
+
+    def _hub_rows(self, split: str) -> Iterator[Row]:
+        """The rows of `from_hub`, none lost: ids are row numbers. Raises UsageError naming a row of another form."""
+        file = self.hub_files[split]
+        for number, row in enumerate(hub.load(file, split, self.label)):
+            ours = self._hub_row(row)
+            if ours is None:
+                raise UsageError(
+                    f"task {self.label!r}: row {number} of {file.url} is of another form than the task knows: "
+                    f"{row!r:.80}; name a folder with the data by --data, or run on --data stand-in"
+                )
+            yield ours
+
+    def _hub_row(self, row: Row) -> Row | None:
+        """One row with our columns; None if the task makes nothing, or something else, of it."""
+        try:
+            (ours,) = self.from_hub([row])
+            return ours if all(matching(ours, column) for column in (*self.columns, self.target)) else None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
 
 
 @cache

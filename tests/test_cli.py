@@ -126,6 +126,24 @@ def test_list_says_what_a_suite_is_for():
         assert f"  {name:16} {load_suite(name).description}" in text and load_suite(name).description
 
 
+def test_list_says_how_large_a_task_is_and_what_it_compares_with(tmp_path):
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        "from harness import Task, register_task\n@register_task('mine_alone')\nclass Mine(Task):\n    '''Mine.'''\n"
+    )
+    done = skipbench("list", "--task", "e2e, translation:en-zh", "--task", "mine_alone", "--plugin", plugin)
+    assert done.returncode == 0, done.stderr
+    e2e, translation, mine = done.stdout.strip().split("\n\n")
+    assert "train 4,862, validation 547, test 630" in e2e and "equal the challenge's" in e2e
+    assert translation.startswith("translation:en-zh: ") and "language         zh" in translation
+    assert (
+        "wmt22 2,037" in translation and "ro-en-before" in translation and "Tatoeba splits are our own" in translation
+    )
+    assert mine.startswith("mine_alone: Mine.") and "comparable" not in mine and "local data" not in mine
+    wrong = skipbench("list", "--task", "e2ee")
+    assert wrong.returncode == 2 and "unknown task 'e2ee'; did you mean e2e?" in wrong.stderr
+
+
 def test_a_report_that_is_up_to_date_is_one_line(tmp_path, monkeypatch, capsys):
     with Store(tmp_path) as store:
         store.write_suite("quick", "h", ["a"])

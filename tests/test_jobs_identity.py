@@ -13,7 +13,7 @@ from harness.jobs.planning import FloorJob, QualityJob, TimingJob, make_jobs
 from harness.suite import DecodingSpec, TaskSpec, TrainingSpec, load_suite
 
 # a value of every setting that is not the suite's own
-TASK = {"model": "mini-opt", "split": "validation", "limit": 3}
+TASK = {"model": "mini-opt", "split": "validation", "limit": 3, "metrics": ["comet"]}
 DECODING = {
     "batch_size": 3,
     "dtype": "float64",
@@ -113,6 +113,20 @@ def test_data_change_the_id(job, tmp_path, split):
 def test_what_changes_no_output_changes_no_id(job):
     assert run_id(dataclasses.replace(job, suite="another")) == run_id(job)
     assert run_id(varied(job, "spec.timing", job.spec.timing.model_copy(update={"repeats": 9}))) == run_id(job)
+
+
+def test_further_metrics_change_the_id_if_the_scores_change(job):
+    """Whatever their order, and only those that the task has not itself."""
+    own = varied(job, "spec.metrics", ["rougeL", "e2e_bleu"])
+    assert run_id(own) == run_id(job)
+    both, turned = (
+        varied(job, "spec.metrics", m) for m in (["comet", "meteor"], ["meteor", "comet", "rougeL", "comet"])
+    )
+    assert run_id(both) == run_id(turned) != run_id(varied(job, "spec.metrics", ["comet"]))
+    floor = FloorJob(job.suite, job.data, job.spec, "copied source")
+    with_more = dataclasses.replace(floor, spec=both.spec)
+    assert job_id(floor) == job_id(dataclasses.replace(floor, spec=own.spec)) != job_id(with_more)
+    assert floor.place != with_more.place
 
 
 def test_a_timing_group_does_not_know_the_other_batch_sizes_and_full_depth_no_calibration(job):

@@ -219,7 +219,7 @@ def test_another_configuration_is_named_not_mixed(tmp_path, change, field):
 def test_environment_may_differ_between_starts(tmp_path):
     with Store(tmp_path) as store:
         store.open_run("r", run_config())
-        store.open_run("r", run_config(environment={"git": "other"}, suite="tiny"))
+        store.open_run("r", run_config(environment={"git": "other"}, suite="tiny", comparable="with none"))
 
 
 def test_a_corrupt_middle_line_is_named(tmp_path):

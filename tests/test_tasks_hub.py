@@ -10,6 +10,7 @@ import pytest
 import harness.hub
 from harness import load_task
 from harness.errors import SkipbenchError, UsageError
+from harness.task import examples_of
 from tasks import sources
 
 PAIRS = [("name[Tin Otter], food[French]", "The Tin Otter is French."), ("name[Wren]", "Wren is a pub.")]
@@ -53,6 +54,28 @@ def test_hub_prompts_of_tldr_are_taken_apart(monkeypatch):
     task = load_task("reddit_tldr")
     (example,) = task.load("train")
     assert example.references == ("Short.",) and task.prompt(example) == prompt
+
+
+def test_no_hub_row_of_tldr_is_lost(monkeypatch):
+    """Ids are the hub's row numbers, and a row that is no such prompt is named rather than left out."""
+    rows = [{"prompt": f"SUBREDDIT: r/a\n\nTITLE: {n}\n\nPOST: \n\nTL;DR:", "completion": f" {n}"} for n in range(3)]
+    fake_hub(monkeypatch, lambda *_args, **_kwargs: rows)
+    examples = load_task("reddit_tldr").load("train")
+    assert [(e.id, e.fields["title"], e.references) for e in examples] == [
+        (str(n), str(n), (str(n),)) for n in range(3)
+    ]
+    rows[1] = {"prompt": "TITLE: no subreddit\n\nTL;DR:", "completion": " 1"}
+    with pytest.raises(
+        UsageError, match="row 1 of hf://datasets/trl-lib/tldr.* is of another form.*TITLE: no subreddit"
+    ):
+        load_task("reddit_tldr").load("test")
+
+
+@pytest.mark.parametrize("name", ["e2e", "reddit_tldr", "cnn_dm", "translation:de-en", "translation:zh-en"])
+def test_a_hub_row_of_another_form_is_named(monkeypatch, name):
+    fake_hub(monkeypatch, lambda *_args, **_kwargs: [{"other": "text"}])
+    with pytest.raises(UsageError, match="row 0 of hf:.* is of another form than the task knows: {'other': 'text'}"):
+        examples_of(load_task(name), "test")
 
 
 def test_hub_translations_lie_in_one_column(monkeypatch):

@@ -127,13 +127,15 @@ class Backbone:
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
-        """Token ids that end an output: the generation config's, else the config's, else the tokenizer's."""
-        sources = (getattr(self.model, "generation_config", None), self.config, self.tokenizer)
-        for source in sources:
-            ids = getattr(source, "eos_token_id", None)
-            if ids is not None:
-                return tuple(ids) if isinstance(ids, (list, tuple)) else (int(ids),)
-        return ()
+        """Token ids that end an output: the generation config's, else the config's; and the tokenizer's.
+
+        The tokenizer's is the one that training puts at the end of outputs, whatever the configs say.
+        """
+        configs = (getattr(self.model, "generation_config", None), self.config)
+        own = next((ids for source in configs if (ids := getattr(source, "eos_token_id", None)) is not None), ())
+        own = own if isinstance(own, (list, tuple)) else (own,)
+        trained = getattr(self.tokenizer, "eos_token_id", None)
+        return tuple(dict.fromkeys(int(i) for i in (*own, trained) if i is not None))
 
     @property
     def pad_id(self) -> int:

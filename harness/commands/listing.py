@@ -12,20 +12,39 @@ from ..jobs.preflight import check_jobs
 from ..registry import METHODS, TASKS, Registry, load_plugin
 from ..results import Store
 from ..suite import Suite, TrainingSpec, description, suite_names
-from ..task import examples_of
+from ..task import Task, examples_of, load_task
 
 
-def listing(plugins: Iterable[Path] = ()) -> str:
-    """A line for each name, with the first line of its description; broken plug-ins with their reason."""
+def listing(plugins: Iterable[Path] = (), tasks: Iterable[str] = ()) -> str:
+    """A line for each name, with the first line of its description; broken plug-ins with their reason.
+
+    Of `tasks`, where any are named, all that is known before their data are loaded.
+    """
     from ..backbone.builtin import BUILTIN
 
     for file in plugins:
         load_plugin(file)
+    if tasks:
+        return "\n\n".join(_task_text(load_task(name)) for name in tasks)
     parts = [_registered("methods", METHODS), _registered("tasks", TASKS)]
     parts.append("suites\n" + "\n".join(f"  {name:16} {description(name)}" for name in suite_names()))
     models = (f"  {name:16} {_shape(name)}" for name in BUILTIN)
     parts.append("built-in models\n" + "\n".join(models))
     return "\n\n".join(parts)
+
+
+def _task_text(task: Task) -> str:
+    """What a task asks of a model, how large it is, and what its numbers can be compared with."""
+    facts = {
+        "variants": ", ".join(task.variants),
+        "language": task.language,
+        "metrics": ", ".join(task.metrics),
+        "tokens": f"prompts of up to {task.max_prompt_tokens}, outputs of up to {task.max_output_tokens}",
+        "local data": ", ".join(f"{split} {count:,}" for split, count in task.sizes.items()),
+        "comparable": task.comparable,
+    }
+    lines = (f"  {name:16} {fact}" for name, fact in facts.items() if fact)
+    return "\n".join([f"{task.label}: {_first_line(type(task))}", *lines])
 
 
 def _registered(title: str, registry: Registry) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..task import comparison
 from .identity import floor_id, task_of
 from .planning import FloorJob
 from .quality import score_floor
@@ -23,8 +24,9 @@ def run_floor(job: FloorJob, bench: Workbench) -> None:
         "limit": spec.limit,
         "model": None,
         "method": {"name": "floor", "variant": job.name, "params": {}, "target": None},
-        "metrics": list(task.metrics),
+        "metrics": [*task.metrics, *spec.further_metrics(task.metrics)],
         "language": task.language,
+        "comparable": comparison(task),
     }
     run = bench.store.open_run(floor_id(job), config)
     if not run.done_ids():

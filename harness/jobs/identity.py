@@ -58,6 +58,8 @@ def run_id(job: QualityJob) -> str:
     }
     if job.tuned is not None:
         content["tuned"] = hashlib.sha256(Path(job.tuned).read_bytes()).hexdigest()
+    if further := job.spec.further_metrics(task.metrics):
+        content["metrics"] = further
     speed = f"{job.target:g}x" if job.target is not None else ""
     names = (task.label, job.spec.model, job.method, speed, job.checkpoint, f"s{job.seed}")
     return f"{_slug(names)}-{digest(content)[:12]}"
@@ -82,6 +84,7 @@ def floor_id(job: FloorJob) -> str:
     task = task_of(job.spec.task, job.data)
     hashes = [task.data_hash("train"), task.data_hash(job.spec.split), source_hash(TASKS.load(task.name))]
     content = [ENGINE_VERSION, task.label, hashes, job.spec.split, job.spec.limit, job.name]
+    content += job.spec.further_metrics(task.metrics)
     return f"{_slug((task.label, 'floor', job.name))}-{digest(content)[:12]}"
 
 

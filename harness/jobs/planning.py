@@ -54,7 +54,7 @@ class FloorJob:
     @property
     def place(self) -> tuple:
         """What it depends on; no model is among it."""
-        return self.spec.task, self.spec.split, self.spec.limit, self.name
+        return self.spec.task, self.spec.split, self.spec.limit, self.name, *sorted(self.spec.metrics)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from ..method import Lengths
 from ..parameters import check_class, check_parameters, check_target, load_method
 from ..recording import record_parameters, record_value
 from ..registry import METHODS
+from ..scoring.languages import base_language
 from ..scoring.names import METRICS as SCORES
 from ..scoring.names import check_metrics
-from ..scoring.words import base_language, check_script
+from ..scoring.words import check_script
 from ..task import Task, examples_of
 from .identity import artefact_parameters, task_of
 from .planning import QualityJob

@@ -136,8 +136,8 @@ def _records(batch: Sequence[Item], number: int, out: DecodeOutput, backbone: Ba
 
 def score_run(
     run: Run, task: Task, items: Sequence[Item], backbone: Backbone, seed: int, forced: TeacherForced
-) -> None:
-    """Score a fully decoded run and mark it complete."""
+) -> list[str]:
+    """Score a fully decoded run and mark it complete; returns a sentence for each metric that is unavailable here."""
     records = run.records()
     statistics = output_statistics(run, task, [item.example for item in items])
     if guessed(records):
@@ -149,6 +149,8 @@ def score_run(
     values |= _plain_values(records, backbone.num_layers, forced)
     by_position = {"loss_by_position": forced.loss_by_position(), "tokens_by_position": forced.counts()}
     run.finish(values, per_example=_per_example(statistics), scorer=scorer(), **by_position)
+    lacking = ((name, stats) for name, stats in statistics.items() if isinstance(stats, Unavailable))
+    return [f"metric {name!r} is unavailable: {reason}" for name, reason in lacking]
 
 
 def score_floor(run: Run, task: Task, examples: Sequence[Example]) -> None:
@@ -166,11 +168,23 @@ def output_values(run: Run | RunFiles, task: Task, examples: Sequence[Example], 
 def output_statistics(
     run: Run | RunFiles, task: Task, examples: Sequence[Example]
 ) -> dict[str, Statistics | Unavailable]:
-    """The task's metrics of the recorded outputs, matched with their references by id."""
-    references = {example.id: example.references for example in examples}
+    """The run's metrics of the recorded outputs, matched with their references by id."""
+    known = {example.id: example for example in examples}
     records = run.records()
-    outputs = [record["output"] for record in records]
-    return all_statistics(outputs, [references[r["id"]] for r in records], task.metrics, task.language)
+    matched = [known[record["id"]] for record in records]
+    return all_statistics(
+        [record["output"] for record in records],
+        [example.references for example in matched],
+        run.config["metrics"],
+        task.language,
+        source_texts(task, matched),
+    )
+
+
+def source_texts(task: Task, examples: Sequence[Example]) -> list[str] | None:
+    """What the outputs were made from, for metrics that ask: the texts of the task's document field, if it has one."""
+    texts = [example.fields.get(task.document_field) for example in examples]
+    return texts if all(isinstance(text, str) for text in texts) else None
 
 
 def _per_example(statistics: dict[str, Statistics | Unavailable]) -> dict[str, list[float]]:

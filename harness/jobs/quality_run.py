@@ -12,7 +12,7 @@ from ..decoding.sampling import Sampling
 from ..method import EarlyExit, LayerSchedule, Method
 from ..parameters import load_method
 from ..recording import record_parameters
-from ..task import Task
+from ..task import Task, comparison
 from ..training import Checkpoint, Recipe, Setting, weights_identity
 from ..tuning.artefact import artefact_facts, check_weights
 from .identity import artefact_parameters, run_id, task_of
@@ -155,7 +155,8 @@ class QualityRun:
         tick = self.bench.start(job.label)
         decode_split(run, backbone, method, items, spec.decoding, self.max_new_tokens, job.seed, tick)
         forced = teacher_forced_split(backbone, method, items, self.max_new_tokens, spec.decoding.batch_size)
-        score_run(run, self.task, items, backbone, job.seed, forced)
+        for lack in score_run(run, self.task, items, backbone, job.seed, forced):
+            self.bench.say(f"{job.label}: {lack}")
 
     def config(self, count: int) -> dict:
         """The content of run.json."""
@@ -186,8 +187,9 @@ class QualityRun:
             "attention": backbone.attention,
             "decoding": Sampling(spec.decoding.temperature, spec.decoding.top_p).label,
             "seed": job.seed,
-            "metrics": list(self.task.metrics),
+            "metrics": [*self.task.metrics, *spec.further_metrics(self.task.metrics)],
             "language": self.task.language,
+            "comparable": comparison(self.task),
             "max_prompt_tokens": self.max_prompt_tokens,
             "max_new_tokens": self.max_new_tokens,
             "prompt_template": getattr(self.task, "prompt_template", None),

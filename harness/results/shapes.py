@@ -70,6 +70,7 @@ class Config(_Setting):
     data_hash: str | None = None
     checkpoint: str | None = None
     metrics: list[str] | None = None
+    comparable: str | None = None
     n: int | None = None
     limit: int | None = None
     max_prompt_tokens: int | None = None

@@ -16,7 +16,7 @@ from .encoding import plain, seal
 from .files import append, cut, json_bytes, make_folder, remove, replace_if_changed, replace_json
 from .records import batch_lines, faults, read_lines, whole_batches
 
-RECORDED_ONLY = frozenset({"environment", "suite", "training"})  # may differ between the starts of one run
+RECORDED_ONLY = frozenset({"environment", "suite", "training", "comparable"})  # may differ from start to start
 OF_METHOD = frozenset({"given", "tuned"})  # in the run's id; older runs do not record them
 
 

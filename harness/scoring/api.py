@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from ..errors import UsageError
@@ -37,11 +37,12 @@ def score(
     """{metric: value} of `outputs` against `references`, one list of references an output.
 
     BLEU, chrF and ROUGE are on 0-100. An empty output is kept and scored 0. With `per_example` the values are lists,
-    one number an output. `sources` are asked by COMET only. A metric that is unavailable here has the value
-    None, with a warning that says why.
+    one number an output. `sources` are asked by COMET only. Texts may lie in anything that has an order: a list, a
+    tuple, an array, a column of a table, a generator. A metric that is unavailable here has the value None, with a
+    warning that says why.
 
-    Raises UsageError for unknown metrics, unequal or transposed lists, and references in another script than the
-    language's.
+    Raises UsageError for unknown metrics, unequal or transposed lists, mappings, sets and tables, and references in
+    another script than the language's.
     """
     result = {}
     for name, statistics in all_statistics(outputs, references, metrics, language, sources).items():
@@ -79,6 +80,7 @@ def all_statistics(outputs, references, metrics, language, sources=None) -> dict
     """{metric: Statistics, or the Unavailable that says why there are none}, after checking every input."""
     names = check_metrics(metrics)
     outputs, references = checked_lists(outputs, references)
+    sources = _checked_sources(sources, len(outputs))
     check_script(references, language)
     return {name: _statistics(name, outputs, references, language, sources) for name in names}
 
@@ -97,9 +99,7 @@ def checked_lists(outputs: Iterable[str], references: Iterable[Iterable[str]]) -
     outputs = _texts(outputs, "outputs")
     if not outputs:
         raise UsageError("there are no outputs to score")
-    if isinstance(references, str) or not isinstance(references, Iterable):
-        raise UsageError(f"references must be a list of lists of strings, not {references!r:.60}")
-    references = list(references)
+    references = _items(references, "references", "a list of lists of strings")
     if len(outputs) != len(references):
         raise UsageError(
             f"{len(outputs)} outputs but {len(references)} lists of references; give one list an output, "
@@ -111,11 +111,31 @@ def checked_lists(outputs: Iterable[str], references: Iterable[Iterable[str]]) -
     return outputs, groups
 
 
+def _checked_sources(sources: Iterable[str] | None, count: int) -> list[str] | None:
+    if sources is None:
+        return None
+    sources = _texts(sources, "sources")
+    if len(sources) != count:
+        raise UsageError(f"{count} outputs but {len(sources)} sources; give one source an output")
+    return sources
+
+
 def _texts(values: Iterable[str], name: str) -> list[str]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise UsageError(f"{name} must be a list of strings, not {values!r:.60}")
-    texts = list(values)
+    texts = _items(values, name, "a list of strings")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise UsageError(f"{name} must be a list of strings, but {name}[{number}] is {text!r:.60}")
     return texts
+
+
+def _items(values: Iterable, name: str, wanted: str) -> list:
+    """The values in their order; UsageError for what has none, or whose iteration gives something else than values."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
+        raise UsageError(f"{name} must be {wanted}, not {values!r:.60}")
+    if isinstance(values, Mapping):
+        raise UsageError(f"{name} must be {wanted}, not a mapping, whose keys would be scored; pass list(….values())")
+    if isinstance(values, Set):
+        raise UsageError(f"{name} must be {wanted}, not a set, which has no order to pair texts by; pass a list")
+    if hasattr(values, "columns"):
+        raise UsageError(f"{name} must be {wanted}, not a table; pass one of its columns, or its rows as lists")
+    return list(values)

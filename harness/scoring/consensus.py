@@ -101,9 +101,10 @@ def rouge_l(output: str, group: Sequence[str]) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def treebank(text: str) -> str:
-    """Lower-case Treebank tokens without punctuation, joined by spaces."""
+    """Lower-case Treebank tokens without punctuation (unless there is nothing else), joined by spaces."""
     text = _RANGE.sub(" - ", _CURRENCY.sub(" # ", _STOP.sub(" . ", text.lower())))
-    return " ".join(token for token in _treebank().tokenize(text) if token not in PUNCTUATION)
+    tokens = _treebank().tokenize(text)
+    return " ".join([token for token in tokens if token not in PUNCTUATION] or tokens)
 
 
 @lru_cache(maxsize=1)

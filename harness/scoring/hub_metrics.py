@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..hub import hub_answers
+from .languages import base_language
 from .names import Unavailable
 from .statistics import Statistics, mean_of
-from .words import base_language
 
 
 def statistics(
@@ -21,7 +21,7 @@ def statistics(
 ) -> Statistics:
     """`meteor`, `bertscore` or `comet`, on 0-100. Raises Unavailable where it cannot be computed."""
     if name == "comet" and sources is None:
-        raise Unavailable("COMET needs the source texts; none were given")
+        raise Unavailable("COMET needs the source texts; none were given (a task's are its document field)")
     if not hub_answers():
         raise Unavailable("it is loaded from the Hugging Face hub, which does not answer")
     try:

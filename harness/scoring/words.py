@@ -9,25 +9,30 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from ..errors import UsageError
+from .languages import base_language
 from .names import Unavailable
 
-UNSPACED = {"zh", "ja", "th", "lo", "km", "my"}  # written without spaces: a character is the unit
+# written without spaces between words: a character is the unit
+UNSPACED = {"zh", "ja", "th", "lo", "km", "my", "shn", "bo", "dz", "ii"}
+# Thai, Lao, Tibetan and Burmese; Khmer and its symbols; Burmese and Shan extensions. Chinese, Japanese and Yi are wide.
+_UNSPACED_BLOCKS = (
+    ("\u0e00", "\u109f"),
+    ("\u1780", "\u17ff"),
+    ("\u19e0", "\u19ff"),
+    ("\ua9e0", "\ua9ff"),
+    ("\uaa60", "\uaa7f"),
+)
 LATIN = {"en", "de", "fr", "ro", "es", "it", "nl", "pt", "cs", "pl", "sv", "da", "fi", "hu", "tr", "et", "lt", "lv"}
-BLEU_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+LATIN |= {"af", "ca", "cy", "eu", "ga", "gl", "hr", "id", "is", "la", "lb", "mt", "nb", "nn", "no", "sk", "sl", "sq"}
+LATIN |= {"sw", "vi"}
+BLEU_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"} | dict.fromkeys(UNSPACED - {"zh", "ja"}, "char")
 LINE_MARKS = ("<n>", "<q>")
+ZERO_WIDTH_SPACE = "\u200b"  # between words of Khmer, Thai and Burmese, where a line may break
 # not after an initial or a title; a closing quotation mark stays with its sentence
 _SENTENCE_END = re.compile(
     r"""(?<=[.!?])(?<!\b[A-Z]\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\bMrs\.)\s+"""
     r"""|(?<=[.!?]["'”’)])\s+|(?<=[。！？])"""
 )
-
-
-def base_language(language: str) -> str:
-    """`zh` of `zh-CN`; UsageError unless it looks like a language code."""
-    base = str(language).lower().replace("_", "-").split("-")[0]
-    if not base.isalpha() or not 2 <= len(base) <= 3:
-        raise UsageError(f"language must be a code such as 'en' or 'zh', not {language!r}")
-    return base
 
 
 def bleu_tokenizer(language: str) -> str:
@@ -64,12 +69,15 @@ def words(text: str, language: str) -> list[str]:
     """Words between white space; in languages written without spaces every character of such a script is a word."""
     if base_language(language) not in UNSPACED:
         return text.split()
+    text = text.replace(ZERO_WIDTH_SPACE, " ")
     return "".join(f" {c} " if is_unspaced(c) else c for c in text).split()
 
 
 def is_unspaced(character: str) -> bool:
-    """Whether a character belongs to a script written without spaces (or is its full-width punctuation)."""
-    return "\u0e00" <= character <= "\u109f" or unicodedata.east_asian_width(character) in ("W", "F")
+    """Whether a character belongs to a script written without spaces (or is its full- or half-width punctuation)."""
+    if any(first <= character <= last for first, last in _UNSPACED_BLOCKS):
+        return True
+    return unicodedata.east_asian_width(character) in ("W", "F", "H")
 
 
 def with_newlines(text: str) -> str:
@@ -85,22 +93,34 @@ def split_sentences(text: str) -> list[str]:
 
 
 def check_script(references: Sequence[Sequence[str]], language: str) -> None:
-    """Refuse texts whose script the language's tokenizers would throw away, which scores 0 without a word."""
+    """Refuse texts whose script the language's tokenizers would throw away or not cut, which scores 0 without a word.
+
+    Each reference that has letters counts once, however long it is.
+    """
     base = base_language(language)
-    if base not in LATIN:
+    if base in UNSPACED or base == "ko":
         return
-    letters = latin = 0
-    for group in references:
-        for text in group:
-            if text.isascii():  # nearly always, and counting is slow
-                letters, latin = letters + len(text), latin + len(text)
-                continue
-            for character in text:
-                if character.isalpha():
-                    letters += 1
-                    latin += character < "\u0250"
-    if letters and latin < letters / 2:
-        raise UsageError(
-            f"language is {language!r}, but most letters of the references are not Latin; name the language of the "
-            "outputs, such as language='zh'"
-        )
+    scripts = Counter(_script(text) for group in references for text in group)
+    scripts.pop(None, None)
+    wrong = sum(scripts.values()) - scripts["Latin"] if base in LATIN else scripts["unspaced"]
+    if 2 * wrong <= sum(scripts.values()):
+        return
+    found = "are not in Latin letters" if base in LATIN else "are in a script without spaces between words"
+    raise UsageError(
+        f"language is {language!r}, but most references {found}; name the language of the outputs, such as "
+        "language='zh'"
+    )
+
+
+def _script(text: str) -> str | None:
+    """`Latin`, `unspaced` or `other`, whichever has most of the text's letters; None without letters."""
+    if text.isascii():  # nearly always, and counting is slow
+        return "Latin" if any(map(str.isalpha, text)) else None
+    letters = Counter(_kind(character) for character in text if character.isalpha())
+    return max(letters, key=letters.__getitem__) if letters else None
+
+
+def _kind(letter: str) -> str:
+    if letter < "\u0250" or "\u1e00" <= letter <= "\u1eff":
+        return "Latin"
+    return "unspaced" if is_unspaced(letter) else "other"
