@@ -18,4 +18,4 @@ def test_the_plug_in_of_the_page_is_valid(tmp_path):
         assert load_plugin(tmp_path / "half_draft.py") == ["half_draft"]
         report = validate_method("half_draft")
         assert report.ok, report
-        assert [note.split(":")[0].strip() for note in report.notes] == ["float32", "bfloat16"]
+        assert [note.split(",")[0].strip() for note in report.notes] == ["float32", "bfloat16"]
