@@ -25,7 +25,7 @@ def overridden(raw: dict, overrides: dict[str, Any]) -> dict:
         tasks = [entry for name in overrides["task"] for entry in _find_task(tasks, name)]
     if overrides.get("method"):
         methods = [parse_method(text) for text in overrides["method"]]
-        tasks = [{**entry, "methods": [_known(entry, m) for m in methods]} for entry in tasks]
+        tasks = [{**entry, "methods": [own for m in methods for own in _known(entry, m)]} for entry in tasks]
     if overrides.get("model"):
         tasks = [on_one_model(entry, overrides["model"], named=bool(overrides.get("method"))) for entry in tasks]
     direct = {"target": "targets", "limit": "limit"}
@@ -47,12 +47,11 @@ def _find_task(entries: list[dict], name: str) -> list[dict]:
     return [{**entry, "task": name} for entry in entries if entry.get("task") == like]
 
 
-def _known(entry: dict, method: dict) -> dict:
-    """A method named without parameters keeps those the suite gives it."""
-    for own in _methods(entry):
-        if isinstance(own, dict) and {**own, "params": {}} == {**own, **method}:
-            return own
-    return method
+def _known(entry: dict, method: dict) -> list:
+    """A method named without parameters is all that the suite has of that name, as the suite has it."""
+    own = [{"name": m} if isinstance(m, str) else m for m in _methods(entry)]
+    same = [m for m in own if isinstance(m, dict) and {**m, "params": {}} == {**m, **method}]
+    return same or [method]
 
 
 def by_model(entries: list[Entry]) -> list[Entry]:

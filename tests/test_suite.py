@@ -43,6 +43,19 @@ def test_task_entries_override_what_the_suite_shares(tmp_path):
     assert (first.training.base_steps, second.training.base_steps, second.training.own_steps) == (1, 7, 1)
 
 
+def test_a_method_asked_for_by_name_is_all_that_the_suite_has_of_it(tmp_path):
+    path = _write(tmp_path, GOOD.replace("[full, ", "[full, calm, {name: unified, params: {selection: balanced}}, "))
+
+    def asked(*methods: str) -> list[tuple[str, dict]]:
+        entry = load_suite(path, {"task": ["e2e"], "method": list(methods)}).tasks[0]
+        return [(method.name, method.params) for method in entry.methods]
+
+    softmax = ("calm", {"confidence": "softmax"})
+    assert asked("full", "calm") == [("full", {}), ("calm", {}), softmax]
+    assert asked("unified", "calm:confidence=softmax") == [("unified", {"selection": "balanced"}), softmax]
+    assert asked("calm:confidence=state") == [("calm", {"confidence": "state"})]
+
+
 def test_jobs_are_one_a_target_and_a_timing_group_a_batch_size(tmp_path):
     jobs = make_jobs(load_suite(_write(tmp_path, GOOD)))
     quality = [(j.spec.task, j.method, j.target) for j in jobs if isinstance(j, QualityJob)]
