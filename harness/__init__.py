@@ -12,7 +12,7 @@ _PUBLIC = {
     "EarlyExit": "method",
     "UsageError": "errors",
     "Speculative": "method",
-    "load_method": "parameters",
+    "load_method": "method.parameters",
     "register_method": "registry",
     "register_task": "registry",
     "Task": "task",

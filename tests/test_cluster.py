@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from harness import read_results, run_suite
-from harness.cluster import stages
 from harness.errors import UsageError
 from harness.executors import prepare
+from harness.executors.cluster import stages
 from harness.jobs.identity import job_id
 from harness.jobs.planning import FloorJob, QualityJob, TimingJob, make_jobs
 from harness.results import verify

@@ -76,7 +76,7 @@ def test_a_step_is_held_against_its_own_products():
     clock = Heads(backbone)
     backbone.lm_head.register_forward_pre_hook(lambda *_: clock.pass_time())  # two seconds a step
     with using_clock(clock), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opponents, "matrix_products", lambda backbone, rows, clock: 0.5 * rows)
+        patch.setattr(opponents, "matrix_products", lambda backbone, rows, clock, repeats: rows * repeats / 8)
         full = load_method("full", backbone.num_layers)
         found = opponents.over_matrix_products(backbone, full, tiny_prompts([4, 4]), 3, clock, new_tokens=5)
     assert found == {"value": 2, "low": 2, "high": 2}

@@ -13,7 +13,7 @@ import torch
 from harness import EarlyExit, LayerSchedule, load_method
 from harness.errors import UsageError
 from harness.method import check_layers
-from harness.parameters import build_method
+from harness.method.parameters import build_method
 
 
 @pytest.mark.parametrize(

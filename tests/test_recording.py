@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from harness import LayerSchedule, load_method
 from harness.errors import UsageError
-from harness.forms import parameter_forms
-from harness.parameters import build_method, check_parameters
-from harness.recording import record_parameters, recorded, restore_method
+from harness.method.forms import parameter_forms
+from harness.method.parameters import build_method, check_parameters
+from harness.method.recording import record_parameters, recorded, restore_method
 from harness.registry import METHODS
 from harness.results.encoding import dumps, loads
 from harness.tuning.calibrate import with_value

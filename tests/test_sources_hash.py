@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.imports import Code, find_module, imported
 from harness.registry import METHODS, TASKS, source_files, source_hash
+from harness.registry.imports import Code, find_module, imported
 
 ROOT = Path(__file__).resolve().parent.parent
 METHOD = """

@@ -11,7 +11,7 @@ from helpers.registries import forgotten_afterwards
 from harness import LayerSchedule, load_method, validate_method
 from harness.backbone.tiny import LOOPED_KINDS, TINY_KINDS
 from harness.errors import UsageError
-from harness.forms import parameter_forms
+from harness.method.forms import parameter_forms
 from harness.registry import METHODS, load_plugin
 
 PLUGINS = Path(__file__).parent / "plugins"

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import SkipbenchError, UsageError, unknown
-from ..forms import searched
 from ..jobs.planning import QualityJob
 from ..jobs.quality import Item, batches_of, padded
 from ..jobs.quality_run import QualityRun
 from ..jobs.workbench import Workbench
 from ..method import EarlyExit
-from ..parameters import load_method
+from ..method.forms import searched
+from ..method.parameters import load_method
 from ..progress import Reporter
 from ..registry import METHODS
 from ..tuning.calibrate import calibrate as search_threshold

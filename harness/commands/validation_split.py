@@ -14,7 +14,7 @@ from ..jobs.preflight import known_depth
 from ..jobs.quality import Item, batches_of, decode_batch, layer_statistics
 from ..jobs.quality_run import QualityRun
 from ..jobs.workbench import Workbench
-from ..parameters import check_target
+from ..method.parameters import check_target
 from ..progress import Reporter
 from ..reporting.points import slug
 from ..results.encoding import digest

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..backbone import Backbone, masked_forward
 from ..method import Method
-from ..parameters import load_method
+from ..method.parameters import load_method
 from .loop import decode
 from .prompts import left_padded
 

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from ..recording import recorded
+from ..method.recording import recorded
 from ..registry import METHODS, TASKS, source_hash
 from ..results.encoding import digest
 from ..task import Task, load_task

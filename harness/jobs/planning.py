@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ..parameters import fixes_speed, takes_target
+from ..method.parameters import fixes_speed, takes_target
 from ..registry import METHODS
 from ..suite import MethodSpec, Suite, TaskSpec
 from ..task import load_task

@@ -9,8 +9,8 @@ from ..backbone.builtin import BUILTIN, CYCLES
 from ..backbone.names import check_model_name, model_path
 from ..errors import SkipbenchError, UsageError
 from ..method import Lengths
-from ..parameters import check_class, check_parameters, check_target, load_method
-from ..recording import record_parameters, record_value
+from ..method.parameters import check_class, check_parameters, check_target, load_method
+from ..method.recording import record_parameters, record_value
 from ..registry import METHODS
 from ..scoring.languages import base_language
 from ..scoring.names import METRICS as SCORES

@@ -10,8 +10,8 @@ from ..backbone.builtin import BUILTIN, POSITIONS
 from ..backbone.classifier import holds_exit_classifier
 from ..decoding.sampling import Sampling
 from ..method import EarlyExit, LayerSchedule, Method
-from ..parameters import load_method
-from ..recording import record_parameters
+from ..method.parameters import load_method
+from ..method.recording import record_parameters
 from ..task import Task, comparison
 from ..training import Checkpoint, Recipe, Setting, weights_identity
 from ..tuning.artefact import artefact_facts, check_weights

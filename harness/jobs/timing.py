@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from ..errors import SkipbenchError, UsageError
 from ..measuring import Entry, EntryFailed, measure_group
 from ..method import Method
-from ..recording import restore_method
+from ..method.recording import restore_method
 from ..results.reading import load_run
 from ..suite_entries import BASELINE
 from .identity import group_id, run_id

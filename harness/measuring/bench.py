@@ -12,7 +12,7 @@ from ..backbone import Backbone
 from ..decoding.clock import DeviceClock, using_clock
 from ..errors import UsageError
 from ..method import Method
-from ..parameters import load_method
+from ..method.parameters import load_method
 from .batch_speeds import batch_speeds
 from .group import measure_group
 from .machine import environment

@@ -67,33 +67,41 @@ def without_cache(backbone: Backbone, method: Method, prompt: list[int], new_tok
 def over_matrix_products(
     backbone: Backbone, method: Method, prompts: Prompts, rounds: int, clock: DeviceClock, new_tokens: int = 16
 ) -> dict:
-    """A decode step's time over that of its bare matrix products, side by side: `value` with its interval."""
+    """A decode step's time over that of its bare matrix products, side by side: `value` with its interval.
+
+    Both sides are means over as many steps, so that what disturbs one step now and then counts alike.
+    """
 
     def step() -> float:
         timing = decode(backbone, method, *prompts, new_tokens, force_length=True).timing
         return timing.decode_s / timing.steps
 
-    rows = len(prompts[0])
-    spans = alternate({"step": step, "products": lambda: matrix_products(backbone, rows, clock)}, rounds)
+    def products() -> float:
+        return matrix_products(backbone, len(prompts[0]), clock, new_tokens - 1)
+
+    spans = alternate({"step": step, "products": products}, rounds)
     return value([a / b for a, b in zip(spans["step"], spans["products"], strict=True)])
 
 
-def matrix_products(backbone: Backbone, rows: int, clock: DeviceClock, repeats: int = 10) -> float:
-    """Seconds of one decode step's matrix products alone, for `rows` rows; the median of `repeats`.
+def matrix_products(backbone: Backbone, rows: int, clock: DeviceClock, repeats: int) -> float:
+    """Seconds of one decode step's matrix products alone, for `rows` rows; the mean of `repeats`, after one unmeasured.
 
     Weights are read in the order of a step, so that they come from where they come from in decoding.
     """
     modules = [m for layer in backbone.layers for m in layer.modules()] + [backbone.project, backbone.lm_head]
     weights = [w for m in modules if (w := _matrix(m)) is not None]
     inputs = {w.shape[1]: torch.ones(rows, w.shape[1], dtype=w.dtype, device=w.device) for w in weights}
-    seconds = []
+
+    def products() -> None:
+        for weight in weights:
+            linear(inputs[weight.shape[1]], weight)
+
     with torch.inference_mode():
-        for _ in range(repeats + 1):
-            start = clock.read(backbone.device)
-            for weight in weights:
-                linear(inputs[weight.shape[1]], weight)
-            seconds.append(clock.read(backbone.device) - start)
-    return value(seconds[1:])["value"]
+        products()
+        start = clock.read(backbone.device)
+        for _ in range(repeats):
+            products()
+        return (clock.read(backbone.device) - start) / repeats
 
 
 def alternate(calls: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:

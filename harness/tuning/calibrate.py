@@ -11,9 +11,9 @@ from torch import Tensor
 from ..backbone import Backbone
 from ..decoding import decode
 from ..errors import SkipbenchError, UsageError
-from ..forms import searched
 from ..method import EarlyExit
-from ..parameters import check_parameters, construct
+from ..method.forms import searched
+from ..method.parameters import check_parameters, construct
 
 STEPS = 14  # bisections: the interval shrinks 16,000-fold
 CLOSE_ENOUGH = 0.01  # relative distance from the target at which the search stops

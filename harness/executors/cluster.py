@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import UsageError
-from .jobs.planning import FloorJob, Job, QualityJob, TimingJob
-from .progress import Reporter
-from .registry import load_plugin, plugin_files
-from .results import Store
+from ..errors import UsageError
+from ..jobs.planning import FloorJob, Job, QualityJob, TimingJob
+from ..progress import Reporter
+from ..registry import load_plugin, plugin_files
+from ..results import Store
 
 
 def run_on_ray(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[str, str]:
@@ -64,7 +64,7 @@ def _started():
         raise UsageError("the executor 'ray' needs Ray: pip install 'skipbench[ray]'") from None
     # jobs that decode on the CPU may still train on a GPU, so Ray must not hide it from them
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    checkout = str(Path(__file__).resolve().parent.parent)
+    checkout = str(Path(__file__).resolve().parents[2])
     passed = {key: value for key, value in os.environ.items() if key.startswith(("SKIPBENCH_", "HF_"))}
     paths = os.pathsep.join(filter(None, (checkout, os.environ.get("PYTHONPATH"))))
     ray.init(
@@ -98,7 +98,7 @@ def _work(root: str, plugins: list[Path], name: str, job: Job) -> str | None:
     """Runs in a worker: one job, recorded in the shared folder."""
     import torch
 
-    from .runner import attempt, workbench
+    from ..runner import attempt, workbench
 
     torch.set_num_threads(_threads(job))
     for file in plugins:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from .errors import UsageError
+from ..errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import torch
 
-from .backbone import Backbone, MissingKV
-from .backbone.tiny import tiny_prompts
-from .backbone.watching import changes, head_calls, layer_calls, snapshot
-from .decoding import DecodeOutput, decode, oracle_decode
-from .errors import SkipbenchError
-from .method import EarlyExit, LayerSchedule, Method, Speculative, check_layers
-from .training.batches import Pair, collate
-from .training.objectives import make_loss
+from ..backbone import Backbone, MissingKV
+from ..backbone.tiny import tiny_prompts
+from ..backbone.watching import changes, head_calls, layer_calls, snapshot
+from ..decoding import DecodeOutput, decode, oracle_decode
+from ..errors import SkipbenchError
+from ..method import EarlyExit, LayerSchedule, Method, Speculative, check_layers
+from ..training.batches import Pair, collate
+from ..training.objectives import make_loss
 
 PROMPTS, NEW_TOKENS, LATE_TOKENS = [2, 6, 4], 7, 22
 HORIZON = 300  # decode steps over which a schedule's layers are read without running them

@@ -8,11 +8,11 @@ import math
 from collections.abc import Mapping, Set
 from pathlib import PurePath
 
-from .errors import UsageError
+from ..errors import UsageError
+from ..registry import METHODS
+from ..results.encoding import dumps, loads, plain
 from .method import Method
 from .parameters import check_value, construct
-from .registry import METHODS
-from .results.encoding import dumps, loads, plain
 
 
 def record_parameters(method: Method) -> dict:

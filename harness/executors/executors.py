@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import JobsFailed, SkipbenchError, UsageError, unknown
-from .jobs.identity import job_id, task_of
-from .jobs.planning import Job, QualityJob, TimingJob, make_jobs
-from .jobs.preflight import check_devices, check_jobs, check_training_data
-from .jobs.scorer import is_scored
-from .notation import parse_target
-from .progress import Reporter
-from .results import Store
-from .results.reading import load_timing, suite_name
-from .suite import Suite, load_suite, suite_hash
+from ..errors import JobsFailed, SkipbenchError, UsageError, unknown
+from ..jobs.identity import job_id, task_of
+from ..jobs.planning import Job, QualityJob, TimingJob, make_jobs
+from ..jobs.preflight import check_devices, check_jobs, check_training_data
+from ..jobs.scorer import is_scored
+from ..notation import parse_target
+from ..progress import Reporter
+from ..results import Store
+from ..results.reading import load_timing, suite_name
+from ..suite import Suite, load_suite, suite_hash
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 OUTER_COMMA = re.compile(r",(?![^\[{]*[\]}])")  # between names; one in brackets belongs to a parameter's value
 
 
@@ -87,7 +87,7 @@ def results_folder(suite: Suite, out: str | Path | None) -> Path:
 
 def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
     """The validated suite with the overrides of `run_suite`."""
-    from .registry import load_plugin
+    from ..registry import load_plugin
 
     task_of.cache_clear()  # data and plug-ins may have changed since an earlier run of this process
     for file in _listed(plugin):
@@ -109,7 +109,7 @@ def run_locally(jobs: dict[str, Job], store: Store, reporter: Reporter) -> dict[
             continue
         reporter.say(f"[{number}/{len(jobs)}] {job.label}")
         if bench is None:  # torch is imported only when there is something to do
-            from .runner import attempt, workbench
+            from ..runner import attempt, workbench
 
             ahead = [job for job in pending.values() if isinstance(job, QualityJob)]
             check_training_data(ahead)
@@ -170,7 +170,7 @@ def _report_fault(root: Path) -> str | None:
 
 
 def _report(root: Path) -> None:
-    from .reporting import build_report
+    from ..reporting import build_report
 
     build_report(root)
 

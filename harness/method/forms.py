@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping
 
-from .errors import UsageError
+from ..errors import UsageError
 from .method import Method
 from .parameters import fixes_speed, type_hint
 

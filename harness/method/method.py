@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from .errors import UsageError, unknown
+from ..errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from torch import BoolTensor, Tensor

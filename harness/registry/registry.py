@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from .errors import UsageError, unknown
+from ..errors import UsageError, unknown
 from .imports import Code, Named, closure, find_module
 from .sources import Source, builtin_sources, installed_sources
 
@@ -218,7 +218,7 @@ def _code_of(importer: Code, named: Named) -> Code | None:
     if top in (METHODS.package, TASKS.package):
         return find_module(Path(importlib.import_module(top).__path__[0]).parent, named.name)
     shared = any(importer.root.glob("*.dist-info"))  # a folder of installed packages: what lies beside is others'
-    if top == __package__ or (shared and top != _top_package(importer.module)):
+    if top == _top_package(__package__) or (shared and top != _top_package(importer.module)):
         return None
     return find_module(importer.root, named.name)
 

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .backbone import Backbone
-from .backbone.tiny import LOOPED_KINDS, TINY_KINDS, tiny_backbone, tiny_prompts
+from ..backbone import Backbone
+from ..backbone.tiny import LOOPED_KINDS, TINY_KINDS, tiny_backbone, tiny_prompts
+from ..decoding.agreement import Agreement, batch_agreement, greedy_agreement
+from ..errors import UsageError
+from ..method import Lengths, Method, Speculative
+from ..method.forms import parameter_forms
+from ..method.parameters import build_method, check_parameters
+from ..notation import parse_method
+from ..registry import METHODS
 from .contract import ANYTHING, broken_rules, reason, wrong_signatures
-from .decoding.agreement import Agreement, batch_agreement, greedy_agreement
-from .errors import UsageError
-from .forms import parameter_forms
-from .method import Lengths, Method, Speculative
-from .notation import parse_method
-from .parameters import build_method, check_parameters
-from .registry import METHODS
 
 LOW_PRECISION = ("float32", "bfloat16")
 MORE_PROMPTS, MORE_TOKENS = [2, 6, 4, 3, 5, 7, 4, 1], 24

@@ -9,9 +9,9 @@ import sys
 import typing
 from collections.abc import Mapping
 
-from .errors import UsageError, unknown
+from ..errors import UsageError, unknown
+from ..registry import METHODS
 from .method import Lengths, Method
-from .registry import METHODS
 
 
 def load_method(
