@@ -9,12 +9,12 @@ from reporting_fixtures import add_floor, add_run, add_timing
 from results_fixtures import metric as scored
 from results_fixtures import record, run_config
 
-from harness.reporting.claims import judge_panels
-from harness.reporting.equal_speed import interpolated
+from harness.reporting.claims.claims import judge_panels
 from harness.reporting.overview import overview
 from harness.reporting.panels import merge_seeds, panels
-from harness.reporting.paper_tables import build
 from harness.reporting.points import Point, Timing, Value, load_points
+from harness.reporting.tables.equal_speed import interpolated
+from harness.reporting.tables.paper_tables import build
 from harness.reporting.words import FLAGGED, panel_title, with_interval
 from harness.results import Store
 from harness.results.files import read_json

@@ -14,11 +14,11 @@ from reporting_fixtures import N, add_floor, add_run, shared_report
 
 from harness.errors import SkipbenchError, UsageError
 from harness.reporting import build_report
-from harness.reporting.along_output import _known_loss
 from harness.reporting.build import STAMP
-from harness.reporting.curves import _floor
 from harness.reporting.panels import Panel, panels
-from harness.reporting.plans import _plan, layer_shares
+from harness.reporting.plots.along_output import _known_loss
+from harness.reporting.plots.curves import _floor
+from harness.reporting.plots.plans import _plan, layer_shares
 from harness.reporting.points import Point, Value, load_points
 from harness.results import RunFiles, Store
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from harness.reporting import comparisons, speed_claims
-from harness.reporting.claim_list import CLAIMS, Claim
-from harness.reporting.claims import claims_table, judge_panels
+from harness.reporting.claims import comparisons, speed_claims
+from harness.reporting.claims.claim_list import CLAIMS, Claim
+from harness.reporting.claims.claims import claims_table, judge_panels
 from harness.reporting.panels import Panel
-from harness.reporting.paper_tables import build
-from harness.reporting.papers import unified_figures
 from harness.reporting.points import Point, Value
+from harness.reporting.tables.paper_tables import build
+from harness.reporting.tables.papers import unified_figures
 
 N = 400
 BASE = np.random.default_rng(3).normal(50, 5, N)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.reporting import comparisons
-from harness.reporting.claim_list import CLAIMS, Claim
-from harness.reporting.claims import claims_table, claims_text, judge_panels
-from harness.reporting.judging import from_interval, holm, needed_n, paired, verdicts
+from harness.reporting.claims import comparisons
+from harness.reporting.claims.claim_list import CLAIMS, Claim
+from harness.reporting.claims.claims import claims_table, claims_text, judge_panels
+from harness.reporting.claims.judging import from_interval, holm, needed_n, paired, verdicts
 from harness.reporting.panels import Panel, panels
 from harness.reporting.points import Point, Timing, Value
 

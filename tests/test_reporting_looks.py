@@ -11,10 +11,11 @@ from matplotlib.figure import Figure
 from reporting_fixtures import QUALITY, N, add_floor, add_run, add_timing
 from results_fixtures import run_config
 
-from harness.reporting import along_output, build, costs, curves, overview, plans, style
-from harness.reporting.doubts import ONE_ROUND, clock_value, doubts
-from harness.reporting.looks import COLOURS, KNOWN, MARKERS, assign_looks
+from harness.reporting import build, overview
 from harness.reporting.panels import Panel, panels
+from harness.reporting.plots import along_output, costs, curves, plans, style
+from harness.reporting.plots.doubts import ONE_ROUND, clock_value, doubts
+from harness.reporting.plots.looks import COLOURS, KNOWN, MARKERS, assign_looks
 from harness.reporting.points import Point, Timing, Value, load_points
 from harness.reporting.words import merged_flags, model_title, number
 from harness.results import Store

@@ -8,7 +8,7 @@ from reporting_fixtures import TASKS, N, add_floor
 from results_fixtures import metric, record, run_config
 
 from harness.reporting import build_report
-from harness.reporting.claims import judge_panels
+from harness.reporting.claims.claims import judge_panels
 from harness.reporting.panels import panels
 from harness.reporting.points import load_points
 from harness.results import Store, write_results_csv

@@ -13,13 +13,13 @@ from reporting_fixtures import QUALITY, TARGETS, add_run, shared_report
 from results_fixtures import metric as scored
 from results_fixtures import record, run_config
 
-from harness.reporting.curves import pareto
-from harness.reporting.equal_speed import at_speed, interpolated
 from harness.reporting.panels import _named, merge_seeds, panels
-from harness.reporting.paper_tables import build
-from harness.reporting.papers import published
+from harness.reporting.plots.curves import pareto
 from harness.reporting.points import Point, Value, load_points
-from harness.reporting.table import Cell, Column, Table, mark_best, tex
+from harness.reporting.tables.equal_speed import at_speed, interpolated
+from harness.reporting.tables.paper_tables import build
+from harness.reporting.tables.papers import published
+from harness.reporting.tables.table import Cell, Column, Table, mark_best, tex
 from harness.reporting.words import number, with_interval
 from harness.results import Store
 

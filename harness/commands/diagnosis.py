@@ -88,7 +88,7 @@ def _config(run: QualityRun, count: int) -> dict:
 
 
 def _write(found: Diagnosis, folder: Path) -> list[Path]:
-    from ..reporting.position_plot import save_plot
+    from ..reporting.plots.position_plot import save_plot
 
     make_folder(folder)
     name = slug(f"{found.config['task']}_{found.config['model']['name']}_{found.curves[0].checkpoint}")

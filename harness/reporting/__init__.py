@@ -27,4 +27,4 @@ def __getattr__(name: str):
     """Claims need numpy; finding that a report is up to date does not."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(".claims", __name__), name)
+    return getattr(importlib.import_module(".claims.claims", __name__), name)

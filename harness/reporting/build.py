@@ -66,7 +66,7 @@ def input_digest(root: Path) -> str:
 
 def _sources() -> list[Path]:
     here = Path(__file__).parent
-    return [*here.glob("*.py"), *(here / "published").glob("*.csv"), *(here / "assets").glob("*")]
+    return [*here.rglob("*.py"), *(here / "published").glob("*.csv"), *(here / "assets").glob("*")]
 
 
 def _digest(paths: list[Path]) -> str:
@@ -78,9 +78,11 @@ def _digest(paths: list[Path]) -> str:
 
 def _build(root: Path, drawn: dict) -> tuple[list[Path], dict]:
     """Every file of the report, and what was drawn: {panel: {"digest", "files"}}; `drawn` is that of the last time."""
-    from . import claims, page, paper_tables
+    from . import page
+    from .claims import claims
     from .panels import panels
     from .points import load_points
+    from .tables import paper_tables
 
     groups = panels(load_points(root))
     judgements = claims.judge_panels(groups)
@@ -116,7 +118,7 @@ def _write_tables(folder: Path, tables) -> list[Path]:
 
 def _draw(folder: Path, groups, drawn: dict) -> dict:
     """Draw the panels that are not as they were when last drawn."""
-    from .looks import assign_looks
+    from .plots.looks import assign_looks
 
     looks = assign_looks(point.label for panel in groups for point in panel.methods if point.method != REFERENCE)
     code = _digest(_sources())
@@ -133,8 +135,8 @@ def _draw(folder: Path, groups, drawn: dict) -> dict:
 
 def _draw_depth(folder: Path, groups, code: str, drawn: dict) -> dict:
     """The pictures that compare models of several depths, kept under a name no panel has."""
-    from . import depth
-    from .style import styled
+    from .plots import depth
+    from .plots.style import styled
 
     digest = hashlib.sha256((code + "".join(map(_contents, groups))).encode("utf-8", "backslashreplace")).hexdigest()
     old = drawn.get(DEPTH, {})
@@ -151,8 +153,8 @@ def _contents(panel) -> str:
 
 
 def _draw_panel(folder: Path, panel, looks: dict) -> list[str]:
-    from . import along_output, costs, curves, plans
-    from .style import styled
+    from .plots import along_output, costs, curves, plans
+    from .plots.style import styled
 
     with styled():
         return [path.name for part in (curves, plans, costs, along_output) for path in part.draw(panel, folder, looks)]

@@ -30,7 +30,7 @@ def _block(panel: Panel) -> str:
 
 
 def _below_floor(panel: Panel) -> list[str]:
-    from .comparisons import below_floor  # with numpy, which finding that a report is up to date does without
+    from .claims.comparisons import below_floor  # with numpy, which finding that a report is up to date does without
 
     full, known = panel.reference(), panel.floor(panel.main_metric)
     reason = below_floor(panel) if known and full and full.get(panel.main_metric) else None

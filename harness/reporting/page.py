@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..results.encoding import dumps
-from .claims import Judgement
+from .claims.claims import Judgement
 from .markup import attributes, escape
 from .panels import Panel
 from .samples import sample_section
-from .table import Cell, Column, Table
+from .tables.table import Cell, Column, Table
 from .words import model_title, number, panel_title, task_title
 
 ASSETS = Path(__file__).parent / "assets"

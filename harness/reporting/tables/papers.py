@@ -6,9 +6,9 @@ import csv
 from functools import cache
 from pathlib import Path
 
-from .panels import Panel
-from .points import REFERENCE, Point
-from .words import guarantee_title
+from ..panels import Panel
+from ..points import REFERENCE, Point
+from ..words import guarantee_title
 
 # Parameters of the methods as Unified's paper ran them; other values are other rules.
 PAPER_FORMS = {
@@ -20,7 +20,7 @@ PAPER_FORMS = {
 @cache
 def published(name: str) -> tuple[dict, ...]:
     """Rows of published/NAME.csv: figures copied from papers, numbers as floats, empty cells as None."""
-    path = Path(__file__).parent / "published" / f"{name}.csv"
+    path = Path(__file__).parents[1] / "published" / f"{name}.csv"
     with path.open(encoding="utf-8", newline="") as file:
         return tuple({k: _parsed(v) for k, v in row.items()} for row in csv.DictReader(file))
 

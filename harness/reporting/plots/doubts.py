@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .points import Point, Value
+from ..points import Point, Value
+from ..words import FLAGGED, merged_flags
 from .style import pale
-from .words import FLAGGED, merged_flags
 
 ONE_ROUND = "no bar along the clock's axis: one round, so no interval; may be far off"
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from matplotlib.ticker import LogLocator
 
+from ..panels import Panel
+from ..points import REFERENCE, Point, Value
+from ..words import metric, target_title
 from .curves import bars, timed_batch_sizes
 from .doubts import clock_value, dagger, doubts, tint
 from .looks import Look
-from .panels import Panel
-from .points import REFERENCE, Point, Value
 from .style import INK, QUIET, figure, finish, footnote, heading, save
-from .words import metric, target_title
 
 LOWEST = "each method at its lowest target"
 ROWS = "Which rows are timed depends on the batch size, so what a row needs does too; single lines: as many as it runs."

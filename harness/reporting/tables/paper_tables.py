@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..panels import Panel
+from ..points import FLOOR, REFERENCE, Point, Value, slug
+from ..words import guarantee_title, metric, panel_title, source_title, target_title, task_title
 from .equal_speed import equal_speed_tables
-from .panels import Panel
 from .papers import adaskip_rows, calm_rows, tgen_rows, unified_figures
-from .points import FLOOR, REFERENCE, Point, Value, slug
 from .table import Cell, Column, Table, mark_best
-from .words import guarantee_title, metric, panel_title, source_title, target_title, task_title
 
 SPEEDS = ("speedup_layers", "speedup_layers_batch", "speedup_reads", "speedup_predicted", "speedup_wall",
           "speedup_total")  # fmt: skip

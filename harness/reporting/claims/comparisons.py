@@ -10,14 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..panels import Panel, seed_parameters
+from ..points import Point
+from ..tables.equal_speed import NEAR, at_speed
+from ..words import MISSING, metric, target_title
 from .claim_list import Claim
-from .equal_speed import NEAR, at_speed
 from .judging import Evidence, agree, from_interval, paired
 from .latency import deeper, faster, least  # noqa: F401 - looked up by name
-from .panels import Panel, seed_parameters
-from .points import Point
 from .speed_claims import any_batch, closer, fades, less_kv, steadier  # noqa: F401 - looked up by name
-from .words import MISSING, metric, target_title
 
 Outcome = Evidence | str
 

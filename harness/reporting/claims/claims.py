@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..results.reading import check_folder
+from ...results.reading import check_folder
+from ..panels import Panel, panels
+from ..points import Point, load_points
+from ..tables.table import Cell, Column, Table
+from ..words import MISSING, panel_title, target_title, task_title
 from . import comparisons
 from .claim_list import CLAIMS, Claim
 from .judging import UNJUDGED, Evidence, Verdict, verdicts
-from .panels import Panel, panels
-from .points import Point, load_points
-from .table import Cell, Column, Table
-from .words import MISSING, panel_title, target_title, task_title
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.patches import Rectangle
 
+from ..panels import Panel
+from ..points import Point
+from ..words import NO_TARGET, target_title
 from .looks import Look
-from .panels import Panel
-from .points import Point
 from .style import INK, QUIET, figure, footnote, heading, save, widen
-from .words import NO_TARGET, target_title
 
 GAP = 1.12  # from one picture of a row to the next, in widths
 ENOUGH = 0.05  # steps that fewer than this share of the rows reach are not drawn

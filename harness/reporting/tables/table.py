@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .points import Value
-from .words import FLAGGED, MISSING, merged_flags, metric, with_interval
+from ..points import Value
+from ..words import FLAGGED, MISSING, merged_flags, metric, with_interval
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..panels import Panel
+from ..points import Point, Timing, Value
 from .claim_list import Claim
 from .judging import agree, from_interval
 from .latency import NO_INTERVAL, Outcome, from_clock, least, same_setting, standard_error
-from .panels import Panel
-from .points import Point, Timing, Value
 
 
 def any_batch(claim: Claim, panel: Panel, point: Point, panels: Sequence[Panel]) -> Outcome:

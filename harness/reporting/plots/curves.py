@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..panels import Panel
+from ..points import REFERENCE, Point, Value
+from ..words import metric, number
 from .doubts import clock_value, dagger, doubts, tint
 from .looks import Look
-from .panels import Panel
-from .points import REFERENCE, Point, Value
 from .style import INK, QUIET, axes_legend, figure, footnote, heading, save
-from .words import metric, number
 
 FRONT = "filled: on the Pareto front"
 BOUND = "bound of its layers, heads and checks"

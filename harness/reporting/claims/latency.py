@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..panels import Panel
+from ..points import REFERENCE, Point, Value
 from .claim_list import Claim
 from .judging import Evidence, from_interval
-from .panels import Panel
-from .points import REFERENCE, Point, Value
 
 FREEDOM = 4  # degrees of freedom behind a clock's interval: at least five rounds
 NO_INTERVAL = "the clock ran once, or for several seeds, so its numbers have no interval"

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from ..positions import Curve, Diagnosis
+from ..words import model_title, source_title, task_title
 from . import style
 from .looks import assign_looks
-from .positions import Curve, Diagnosis
-from .words import model_title, source_title, task_title
 
 ENOUGH = 20  # tokens at a position below which its mean says little and is left out
 

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..panels import Panel
+from ..points import REFERENCE, Point, Timing, slug
+from ..words import metric
 from .looks import Look, assign_looks
-from .panels import Panel
-from .points import REFERENCE, Point, Timing, slug
 from .style import INK, axes_legend, figure, heading, save
-from .words import metric
 
 PIPELINED = "speed"
 

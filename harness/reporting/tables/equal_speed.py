@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .panels import Panel
-from .points import Point, Value
+from ..panels import Panel
+from ..points import Point, Value
+from ..words import MISSING, metric, panel_title, target_title, task_title
 from .table import Cell, Column, Table, mark_best
-from .words import MISSING, metric, panel_title, target_title, task_title
 
 NEAR = 0.03  # achieved speed-ups this close count as equal
 COMPARED = ("multi_layer", "calm", "skipdecode", "unified")

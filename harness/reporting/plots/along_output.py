@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..panels import Panel
+from ..points import REFERENCE, Point
+from ..words import NO_TARGET, metric, target_title
 from .looks import Look
-from .panels import Panel
 from .plans import ENOUGH
-from .points import REFERENCE, Point
 from .style import INK, figure, finish
-from .words import NO_TARGET, metric, target_title
 
 
 def draw(panel: Panel, folder: Path, looks: dict[str, Look]) -> list[Path]:

@@ -10,8 +10,8 @@ from matplotlib import rc_context
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from .panels import Panel
-from .words import model_title, source_title, task_title
+from ..panels import Panel
+from ..words import model_title, source_title, task_title
 
 INK, QUIET = "#222222", "#8A8A8A"
 PALE = 0.45  # share of the colour in what is flagged

@@ -1,0 +1,1 @@
+"""The papers' claims: what is compared, how, and the verdict."""

@@ -1,0 +1,1 @@
+"""Every table of a report, the published figures among them."""
