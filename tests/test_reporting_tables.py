@@ -55,6 +55,15 @@ def test_stand_in_data_is_named_in_every_title(tables):
     assert "STAND-IN" not in tables["translation-de-en_mini-opt_quality"].title
 
 
+def test_the_quality_table_says_which_published_numbers_its_own_compare_with(tmp_path, tables):
+    with Store(tmp_path) as store:
+        add_run(store, "e2e", "full", None, comparable="BLEU equals the challenge's;\nROUGE-L is 5 % off.")
+    (table,) = [t for t in build(panels(load_points(tmp_path))) if t.id.endswith("_quality")]
+    told = "Beside published numbers: BLEU equals the challenge's; ROUGE-L is 5 % off."
+    assert told in table.markdown() and told.replace("%", r"\%") in table.latex()
+    assert not any("Beside published" in table.footnote for table in tables.values())  # whose tasks say nothing
+
+
 def test_the_three_formats_hold_the_same_rows(tables):
     for table in tables.values():
         parsed = list(csv.reader(io.StringIO(table.csv())))

@@ -35,6 +35,7 @@ class Spec:
     note: str = ""
     each: bool = True
     beside: bool = False  # with other models' panels of the same task, by depth
+    compares: bool = False  # says which published numbers the task's own can be compared with
     drop_empty: bool = False
     paper: Callable[[Point], dict | None] | None = None
     paper_rows: Callable[[Panel], list[dict]] | None = None
@@ -44,7 +45,7 @@ SPECS = (
     Spec(
         "quality", "Quality and layers", ("method", "target", "checkpoint", "metrics", "token_accuracy", "loss",
         "output_tokens", "truncated_prompts", "unfinished_outputs", "speedup_layers", "speedup_layers_batch",
-        "speedup_layers_std"), drop_empty=True, paper_rows=tgen_rows,
+        "speedup_layers_std"), drop_empty=True, compares=True, paper_rows=tgen_rows,
         note="95 % intervals over examples; of several seeds the mean and the range, without an interval. Bold: the "
         "best of the methods at one target.",
     ),
@@ -143,9 +144,14 @@ def _table(spec: Spec, groups: Sequence[Panel]) -> Table:
         f"{spec.title}. {_places(groups)}",
         [_column(words[i]) for i in kept],
         [[row[i] for i in kept] for row in rows],
-        spec.note,
+        spec.note + (_comparable(groups[0]) if spec.compares else ""),
         keys,
     )
+
+
+def _comparable(panel: Panel) -> str:
+    told = " ".join(str(panel.config.get("comparable") or "").split())
+    return told and f" Beside published numbers: {told}"
 
 
 def _timed_entries(points: Sequence[Point]) -> list[tuple[Point, int | None]]:
