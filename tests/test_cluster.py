@@ -34,7 +34,7 @@ def test_without_ray_one_line_says_how_to_get_it(monkeypatch, tmp_path):
 
 @pytest.mark.long
 def test_a_cluster_gives_the_results_of_one_process(tmp_path, monkeypatch):
-    pytest.importorskip("ray", reason="Ray is not installed (pip install 'skipbench[ray]')")
+    pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
     monkeypatch.setenv("SKIPBENCH_CHECKPOINTS", str(tmp_path / "checkpoints"))
     plugin = tmp_path / "stops.py"
     plugin.write_text(

@@ -61,7 +61,7 @@ def _started():
     try:
         import ray
     except ImportError:
-        raise UsageError("the executor 'ray' needs Ray: pip install 'skipbench[ray]'") from None
+        raise UsageError("the executor 'ray' needs Ray: pip install ray") from None
     # jobs that decode on the CPU may still train on a GPU, so Ray must not hide it from them
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     checkout = str(Path(__file__).resolve().parents[2])
