@@ -319,6 +319,39 @@ def test_too_few_rounds_are_flagged(device, repeats, doubted):
     assert "flag" not in found["values"]["speedup_layers"]
 
 
+class SmallCache(FakeDevice):
+    """A device on which a step of more than `holds` layers takes a second more, as if they did not fit a cache."""
+
+    def __init__(self, holds: int) -> None:
+        super().__init__()
+        self.holds, self.ran = holds, 0
+
+    def layer(self) -> None:
+        self.ran += 1
+
+    def embed(self) -> None:
+        self.ran = 0
+
+    def head(self) -> None:
+        self.work(1.0 if self.ran > self.holds else 0.0)
+
+
+@pytest.mark.parametrize("holds, flagged", [(N // 2, True), (N, False)])
+def test_a_speed_up_beyond_the_ratio_of_layers_is_flagged(holds, flagged):
+    device = SmallCache(holds)
+    backbone = wired(device)
+    backbone.body.wte.register_forward_pre_hook(lambda *_: device.embed())
+    for layer in backbone.layers:
+        layer.mlp.register_forward_pre_hook(lambda *_: device.layer())
+    backbone.lm_head.register_forward_pre_hook(lambda *_: device.head())
+    entries = [Entry("full", backbone, full()), Entry("half", backbone, Half(N))]
+    group = measure_group(entries, tiny_prompts([4]), 6, repeats=FEWEST, width=-1, seconds=1e9, clock=device)
+    wall = group["methods"]["half"]["values"]["speedup_wall"]
+    assert (wall["value"] > 2) == flagged
+    assert ("more than 2.00x fewer layers can give" in wall.get("flag", "")) == flagged
+    assert "flag" not in group["methods"]["full"]["values"]["speedup_wall"]
+
+
 @given(st.integers(1, 9))
 def test_t20_order_is_balanced(count):
     rounds = [round_order(count, number) for number in range(2 * count)]

@@ -38,6 +38,7 @@ def method_entry(runs: Runs, baseline: Runs, prompt_tokens: int) -> dict:
         "throughput_with_prompt": value([(prompt_tokens + trace.tokens) / s.call_s for s in samples if s.call_s]),
     }
     timed = flagged(timed, doubt)
+    timed["speedup_wall"] |= _beyond_layers(timed["speedup_wall"], runs, baseline)
     if shorter:
         timed["speedup_total"] |= {"flag": "; ".join(filter(None, (shorter, doubt)))}
     names = ("prefill_s", "decode_s", "call_s", "cpu_share")
@@ -112,6 +113,18 @@ def _speed(method: Method, trace: Trace) -> dict:
         "speedup_layers": method.num_layers / trace.needed if trace.needed else None,
         "speedup_layers_batch": method.num_layers / trace.layers if trace.layers else None,
     }
+
+
+def _beyond_layers(wall: dict, runs: Runs, baseline: Runs) -> dict:
+    """A flag on a speed-up that lies wholly above the ratio of layers run: the method alone cannot be what made it."""
+    if isinstance(runs.entry.method, Speculative) or wall["low"] is None or not runs.trace.layers:
+        return {}
+    layers = baseline.trace.layers / runs.trace.layers
+    if wall["low"] <= layers:
+        return {}
+    flag = f"more than {layers:.2f}x fewer layers can give; part of it is the machine's, as where a processor's caches "
+    flag += "hold a few layers but not all"
+    return {"flag": "; ".join(filter(None, (flag, wall.get("flag"))))}
 
 
 def _shorter(trace: Trace, baseline: Trace) -> str | None:
