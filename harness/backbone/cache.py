@@ -46,8 +46,7 @@ class PlanCache(Cache):
         self.device = torch.device(device)
         self.capacities = list(capacities)
         self.lengths = [0] * len(lengths)  # positions held by a row before the current pass
-        self.keys: list[Tensor | None] = [None] * len(self.capacities)
-        self.values: list[Tensor | None] = [None] * len(self.capacities)
+        self.pairs: list[Tensor | None] = [None] * len(self.capacities)  # [2, rows, heads, slots, head width]
         self.keys_only = False  # KV_ONLY: stop the layer at its update
         self._holes: list[list[int] | None] = [None] * len(self.capacities)  # first missing position, per row
         self._begin([int(n) for n in lengths])
@@ -88,7 +87,7 @@ class PlanCache(Cache):
 
     def holds(self, layer: int, row: int) -> int:
         """How many positions of a row, from the first on, the layer holds without a hole."""
-        if self.keys[layer] is None:
+        if self.pairs[layer] is None:
             return 0
         holes = self._holes[layer]
         return self.lengths[row] if holes is None else min(holes[row], self.lengths[row])
@@ -99,22 +98,35 @@ class PlanCache(Cache):
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs
     ) -> tuple[Tensor, Tensor]:
         """Write keys and values [rows, heads, tokens, head width]; returns those in sight, [rows, heads, slots, …]."""
-        if self.keys[layer_idx] is None:
-            self.keys[layer_idx] = self._allocate(key_states, layer_idx)
-            self.values[layer_idx] = self._allocate(value_states, layer_idx)
-        keys, values = self.keys[layer_idx], self.values[layer_idx]
-        if self.end > keys.shape[2]:
+        return self.write(torch.stack((key_states, value_states)), layer_idx)
+
+    def write(self, states: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+        """`update` of keys and values in one tensor, [2, rows, heads, tokens, head width]."""
+        pair = self.pairs[layer]
+        if pair is None:
+            pair = self.pairs[layer] = self._allocate(states, layer)
+        if self.end > pair.shape[3]:
             raise SkipbenchError(
-                f"layer {layer_idx} was promised to end at position {keys.shape[2]} but runs at {self.end - 1}; the "
+                f"layer {layer} was promised to end at position {pair.shape[3]} but runs at {self.end - 1}; the "
                 "method's layers changed between two calls"
             )
-        self._write(keys, key_states)
-        self._write(values, value_states)
-        self._written.add(layer_idx)
+        rows = states.shape[1]  # the first ones of the cache; the others add nothing in this pass
+        seen = pair if pair.shape[1] == rows else pair[:, :rows]  # the buffer is longer once rows have left the batch
+        self._put(seen, states)
+        self._written.add(layer)
         if self.keys_only:
             raise KeysWritten
-        rows = key_states.shape[0]  # the first ones of the cache; the others add nothing in this pass
-        return _first(keys, rows).narrow(2, 0, self.end), _first(values, rows).narrow(2, 0, self.end)
+        return seen.narrow(3, 0, self.end).unbind(0)
+
+    @property
+    def keys(self) -> list[Tensor | None]:
+        """Each layer's buffer of keys, [rows, heads, slots, head width]; None before its first."""
+        return [None if pair is None else pair[0] for pair in self.pairs]
+
+    @property
+    def values(self) -> list[Tensor | None]:
+        """Each layer's buffer of values, like `keys`."""
+        return [None if pair is None else pair[1] for pair in self.pairs]
 
     def get_seq_length(self, layer_idx: int = 0, *args, **kwargs) -> int:
         """Key slots in sight before the pass's own columns."""
@@ -133,9 +145,9 @@ class PlanCache(Cache):
         moved = [(new, old) for new, old in enumerate(rows) if new != old]
         if moved:
             new, old = (torch.tensor(side, device=self.device) for side in zip(*moved, strict=True))
-            for buffer in (*self.keys, *self.values):
-                if buffer is not None:
-                    buffer[new] = buffer[old]  # the right side is gathered first, so overlaps are safe
+            for pair in self.pairs:
+                if pair is not None:
+                    pair[:, new] = pair[:, old]  # the right side is gathered first, so overlaps are safe
         self.lengths = [self.lengths[r] for r in rows]
         self._holes = [None if h is None else [h[r] for r in rows] for h in self._holes]
         self.begin_step()
@@ -155,32 +167,30 @@ class PlanCache(Cache):
     @property
     def nbytes(self) -> int:
         """Bytes allocated for keys and values."""
-        return sum(b.numel() * b.element_size() for b in (*self.keys, *self.values) if b is not None)
+        return sum(pair.numel() * pair.element_size() for pair in self.pairs if pair is not None)
 
     # -- buffers ----------------------------------------------------------------------------------------------------
 
     def _allocate(self, states: Tensor, layer: int) -> Tensor:
-        _, heads, _, width = states.shape
-        shape = (len(self.lengths), heads, max(self.capacities[layer], self.end), width)
-        return states.new_zeros(shape)
+        _, _, heads, _, width = states.shape
+        return states.new_zeros(2, len(self.lengths), heads, max(self.capacities[layer], self.end), width)
 
     def _grow_rows(self, rows: int) -> None:
-        for buffers in (self.keys, self.values):
-            for layer, old in enumerate(buffers):
-                if old is not None and len(old) < rows:
-                    buffers[layer] = old.new_zeros(rows, *old.shape[1:])
-                    buffers[layer][: old.shape[0]] = old
+        for layer, old in enumerate(self.pairs):
+            if old is not None and old.shape[1] < rows:
+                self.pairs[layer] = old.new_zeros(2, rows, *old.shape[2:])
+                self.pairs[layer][:, : old.shape[1]] = old
 
-    def _write(self, buffer: Tensor, states: Tensor) -> None:
+    def _put(self, pair: Tensor, states: Tensor) -> None:
         """Scatter new states to (row, length); left padding in front of a row's tokens is not written."""
-        rows, _, tokens, _ = states.shape
+        tokens = states.shape[3]
         if self.uniform and tokens == self._adding[0]:
-            _first(buffer, rows).narrow(2, self.lengths[0], tokens).copy_(states)
+            pair.narrow(3, self.lengths[0], tokens).copy_(states)
             return
         if self._index is None:
             self._index = self._scatter_index(tokens)
         row, slot, column = self._index
-        buffer[row, :, slot] = states[row, :, column]
+        pair[:, row, :, slot] = states[:, row, :, column]
 
     def _scatter_index(self, tokens: int) -> tuple[Tensor, Tensor, Tensor]:
         """Row, slot and column of every token of the pass that is no padding."""
@@ -190,8 +200,3 @@ class PlanCache(Cache):
             for i in range(adding)
         ]
         return torch.tensor(triples, device=self.device).unbind(1)
-
-
-def _first(buffer: Tensor, rows: int) -> Tensor:
-    """The first rows of a buffer, which is longer once rows have left the batch."""
-    return buffer if len(buffer) == rows else buffer[:rows]

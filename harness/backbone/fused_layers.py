@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention, silu
+from torch.nn.functional import scaled_dot_product_attention, silu
 
 from .cache import PlanCache
-from .fused_parts import QKV, RMSNorm, Rotary
+from .fused_parts import QKV, Product, RMSNorm, Rotary
 
 
 @dataclass
@@ -29,9 +29,8 @@ class FusedLayer:
     def __init__(self, attention: nn.Module, qkv: QKV, now: Pass) -> None:
         self.now, self.index = now, attention.layer_idx
         self.head_width, self.scale = attention.head_dim, attention.scaling
-        self.qkv_weight, self.qkv_bias = qkv.weight, qkv.bias
-        self.kv_weight = qkv.weight[qkv.queries :]
-        self.kv_bias = None if qkv.bias is None else qkv.bias[qkv.queries :]
+        kv_bias = None if qkv.bias is None else qkv.bias[qkv.queries :]
+        self.qkv, self.kv = Product(qkv.weight, qkv.bias), Product(qkv.weight[qkv.queries :], kv_bias)
 
     def __call__(self, hidden: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The layer's output; with `cache.keys_only` its keys and values alone are computed, and KeysWritten raised."""
@@ -55,26 +54,25 @@ class FusedOPTLayer(FusedLayer):
         super().__init__(layer.self_attn, qkv, now)
         self.norm_first = layer.do_layer_norm_before
         self.norm, self.final_norm = _norm_of(layer.self_attn_layer_norm), _norm_of(layer.final_layer_norm)
-        self.out, self.fc1, self.fc2 = (_linear_of(m) for m in (layer.self_attn.out_proj, layer.fc1, layer.fc2))
+        self.out, self.fc1, self.fc2 = map(Product.of, (layer.self_attn.out_proj, layer.fc1, layer.fc2))
         self.activation = torch.relu_ if type(layer.activation_fn) is nn.ReLU else layer.activation_fn
 
     def run(self, hidden: Tensor, rows: int, columns: int, mask: Tensor | None) -> Tensor:
         normed = torch.layer_norm(hidden, *self.norm) if self.norm_first else hidden
-        states = linear(normed, self.qkv_weight, self.qkv_bias).view(rows, columns, 3, -1, self.head_width)
-        query, keys, values = states.permute(2, 0, 3, 1, 4).unbind(0)  # each [rows, heads, columns, head width]
-        keys, values = self.now.cache.update(keys, values, self.index)
-        mixed = scaled_dot_product_attention(query, keys, values, mask, scale=self.scale)
-        hidden = linear(mixed.transpose(1, 2).reshape(hidden.shape), *self.out).add_(hidden)
+        states = self.qkv(normed).view(rows, columns, 3, -1, self.head_width).permute(2, 0, 3, 1, 4)
+        keys, values = self.now.cache.write(states[1:], self.index)  # each [rows, heads, slots, head width]
+        mixed = scaled_dot_product_attention(states[0], keys, values, mask, scale=self.scale)
+        hidden = self.out(mixed.transpose(1, 2).reshape(hidden.shape)).add_(hidden)
         if not self.norm_first:
             hidden = torch.layer_norm(hidden, *self.norm)
         normed = torch.layer_norm(hidden, *self.final_norm) if self.norm_first else hidden
-        hidden = linear(self.activation(linear(normed, *self.fc1)), *self.fc2).add_(hidden)
+        hidden = self.fc2(self.activation(self.fc1(normed))).add_(hidden)
         return hidden if self.norm_first else torch.layer_norm(hidden, *self.final_norm)
 
     def write_keys(self, hidden: Tensor, rows: int, columns: int) -> None:
         normed = torch.layer_norm(hidden, *self.norm) if self.norm_first else hidden
-        states = linear(normed, self.kv_weight, self.kv_bias).view(rows, columns, 2, -1, self.head_width)
-        self.now.cache.update(*states.permute(2, 0, 3, 1, 4).unbind(0), self.index)
+        states = self.kv(normed).view(rows, columns, 2, -1, self.head_width)
+        self.now.cache.write(states.permute(2, 0, 3, 1, 4), self.index)
 
 
 class FusedLlamaLayer(FusedLayer):
@@ -86,42 +84,42 @@ class FusedLlamaLayer(FusedLayer):
         self.heads = qkv.queries // self.head_width
         self.kv_heads = self.heads // layer.self_attn.num_key_value_groups
         self.norm, self.mlp_norm = RMSNorm(layer.input_layernorm), RMSNorm(layer.post_attention_layernorm)
-        self.out = _linear_of(layer.self_attn.o_proj)
-        self.gate, self.up, self.down = (
-            _linear_of(m) for m in (layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj)
-        )
+        self.out = Product.of(layer.self_attn.o_proj)
+        self.gate, self.up, self.down = map(Product.of, (layer.mlp.gate_proj, layer.mlp.up_proj, layer.mlp.down_proj))
         self.activation = _silu_ if type(layer.mlp.act_fn).__name__ in _SILU else layer.mlp.act_fn
 
     def run(self, hidden: Tensor, rows: int, columns: int, mask: Tensor | None) -> Tensor:
-        states = linear(self.norm(hidden), self.qkv_weight, self.qkv_bias)
-        states = states.view(rows, columns, -1, self.head_width)
-        turned = self.rotary(states[:, :, : -self.kv_heads])
-        query = turned[:, :, : self.heads].transpose(1, 2)
-        keys, values = turned[:, :, self.heads :].transpose(1, 2), states[:, :, -self.kv_heads :].transpose(1, 2)
-        keys, values = self.now.cache.update(keys, values, self.index)
-        mixed = self._attend(query, keys, values, mask).reshape(rows * columns, -1)
-        hidden = _add_linear(hidden, mixed, *self.out)
+        states = self.qkv(self.norm(hidden)).view(rows, columns, -1, self.head_width)
+        self.rotary(states.narrow(2, 0, self.heads + self.kv_heads))
+        keys, values = self._write(states.narrow(2, self.heads, 2 * self.kv_heads))
+        mixed = self._attend(states.narrow(2, 0, self.heads), keys, values, mask).reshape(rows * columns, -1)
+        hidden = self.out.added_to(hidden, mixed)
         normed = self.mlp_norm(hidden)
-        inner = self.activation(linear(normed, *self.gate)).mul_(linear(normed, *self.up))
-        return _add_linear(hidden, inner, *self.down)
+        return self.down.added_to(hidden, self.activation(self.gate(normed)).mul_(self.up(normed)))
 
     def write_keys(self, hidden: Tensor, rows: int, columns: int) -> None:
-        states = linear(self.norm(hidden), self.kv_weight, self.kv_bias)
-        states = states.view(rows, columns, 2, self.kv_heads, self.head_width)
-        keys = self.rotary(states[:, :, 0])
-        self.now.cache.update(keys.transpose(1, 2), states[:, :, 1].transpose(1, 2), self.index)
+        states = self.kv(self.norm(hidden)).view(rows, columns, -1, self.head_width)
+        self.rotary(states.narrow(2, 0, self.kv_heads))
+        self._write(states)
+
+    def _write(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values [rows, columns, 2 · heads, head width] into the cache; those in sight."""
+        rows, columns, _, width = states.shape
+        pair = states.view(rows, columns, 2, self.kv_heads, width).permute(2, 0, 3, 1, 4)
+        return self.now.cache.write(pair, self.index)
 
     def _attend(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """Mixed values [rows, columns, heads, head width]."""
-        rows, _, columns, width = query.shape
+        """Mixed values, in the shape of the query: [rows, columns, heads, head width]."""
+        rows, columns, heads, width = query.shape
         if columns > 1:
-            grouped = self.kv_heads < self.heads
+            grouped = self.kv_heads < heads
+            query = query.transpose(1, 2)
             mixed = scaled_dot_product_attention(query, keys, values, mask, scale=self.scale, enable_gqa=grouped)
             return mixed.transpose(1, 2)
         # the heads of a group see the same keys: they take the place of columns, and no key is repeated
-        query = query.reshape(rows, self.kv_heads, -1, width)
+        query = query.view(rows, self.kv_heads, -1, width)
         mixed = scaled_dot_product_attention(query, keys, values, mask, scale=self.scale)
-        return mixed.reshape(rows, 1, self.heads, width)
+        return mixed.reshape(rows, 1, heads, width)
 
 
 _SILU = ("SiLU", "SiLUActivation")
@@ -129,16 +127,6 @@ _SILU = ("SiLU", "SiLUActivation")
 
 def _silu_(inner: Tensor) -> Tensor:
     return silu(inner, inplace=True)
-
-
-def _add_linear(hidden: Tensor, states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    if bias is None:
-        return torch.addmm(hidden, states, weight.t())
-    return linear(states, weight, bias).add_(hidden)
-
-
-def _linear_of(module: nn.Linear) -> tuple[Tensor, Tensor | None]:
-    return module.weight, module.bias
 
 
 def _norm_of(module: nn.LayerNorm) -> tuple[tuple[int, ...], Tensor | None, Tensor | None, float]:

@@ -38,6 +38,30 @@ class QKV:
             torch.cat(self._biases, out=self.bias)
 
 
+class Product:
+    """A linear map of states [rows, in], its weight transposed once instead of at every call."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._weight, self._bias = weight.t(), bias
+
+    @classmethod
+    def of(cls, module: nn.Linear) -> Product:
+        """That of a linear module."""
+        return cls(module.weight, module.bias)
+
+    def __call__(self, states: Tensor) -> Tensor:
+        """The images, [rows, out]."""
+        if self._bias is None:
+            return torch.mm(states, self._weight)
+        return torch.addmm(self._bias, states, self._weight)
+
+    def added_to(self, hidden: Tensor, states: Tensor) -> Tensor:
+        """The images plus hidden states [rows, out]."""
+        if self._bias is None:
+            return torch.addmm(hidden, states, self._weight)
+        return self(states).add_(hidden)
+
+
 class Rotary:
     """Rotary position embedding from tables made ahead by the model's own module.
 
@@ -53,9 +77,10 @@ class Rotary:
             self._prepare(max(2 * end, TABLE))
         self._cos_now, self._sin_now = self._cos[positions].unsqueeze(2), self._sin[positions].unsqueeze(2)
 
-    def __call__(self, states: Tensor) -> Tensor:
-        """Turn queries or keys [rows, columns, heads, head width]."""
-        return torch.addcmul(states * self._cos_now, states.roll(self._half, -1), self._sin_now)
+    def __call__(self, states: Tensor) -> None:
+        """Turn queries or keys [rows, columns, heads, head width] in place."""
+        rolled = states.roll(self._half, -1)
+        states.mul_(self._cos_now).addcmul_(rolled, self._sin_now)
 
     def _prepare(self, positions: int) -> None:
         cos, sin = self._embedding(self._example, torch.arange(positions, device=self._example.device).unsqueeze(0))

@@ -74,8 +74,7 @@ def by_cycles(cache: PlanCache, cycles: int) -> PlanCache:
     other = PlanCache([0] * len(cache.lengths) * cycles, cache.capacities[:unique], cache.device)
     other.lengths = cache.lengths * cycles
     for layer in range(unique):
-        for ours, theirs in ((other.keys, cache.keys), (other.values, cache.values)):
-            ours[layer] = torch.cat([buffer[: len(cache.lengths)] for buffer in theirs[layer::unique]])
+        other.pairs[layer] = torch.cat([pair[:, : len(cache.lengths)] for pair in cache.pairs[layer::unique]], dim=1)
     other.begin_step()
     return other
 
