@@ -55,6 +55,21 @@ def test_a_given_number_is_no_searched_one_at_a_target_too(tmp_path):
     assert kept == [(1, 0.4), (2, 0.6)], "only the one whose threshold was searched anew is replaced"
 
 
+@pytest.mark.parametrize(
+    "changed", [{"data_hash": "e" * 64}, {"limit": 2}, {"max_new_tokens": 6}, {"max_prompt_tokens": 9}]
+)
+def test_runs_on_other_data_or_limits_stay_beside_the_newer_ones(tmp_path, changed):
+    with Store(tmp_path) as store:
+        for i, config in enumerate([{}, changed]):
+            run = store.open_run(f"run{i}", run_config(f"run{i}", 2, **config))
+            run.append([record(0, 0), record(1, 0)])
+            run.finish({"e2e_bleu": scored(50.0 + i, 1.0), "speedup_layers": scored(1.0)})
+        store.write_suite("quick", "h", ["run1"])
+    points = load_points(tmp_path)
+    assert sorted(p.values["e2e_bleu"].value for p in points) == [50, 51]
+    assert len(panels(points)) == 2
+
+
 def test_another_promise_is_another_run_and_the_same_made_anew_is_not(tmp_path):
     def calm(threshold: float, delta: float, sha256: str) -> dict:
         tuned = ARTEFACT | {"guarantee": "textual", "delta": delta, "epsilon": 0.05, "sha256": sha256}

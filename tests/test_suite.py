@@ -1,9 +1,12 @@
 """Suites: every mistake is one clear line, and names are the registry's."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 from helpers.registries import forgotten_afterwards
 
-from harness import run_suite
+from harness import EarlyExit, load_method, register_method, run_suite
 from harness.errors import UsageError
 from harness.executors import prepare
 from harness.jobs.identity import job_id
@@ -69,6 +72,23 @@ def test_jobs_are_one_a_target_and_a_timing_group_a_batch_size(tmp_path):
     assert [len(j.members) for j in jobs if isinstance(j, TimingJob)] == [2, 3]
 
 
+def test_what_is_named_twice_runs_and_is_timed_once(tmp_path):
+    text = GOOD.replace("targets: [2]", "targets: [2, 2.0, 4]").replace("[full, ", "[full, unified, full, unified, ")
+    jobs = make_jobs(prepare(_write(tmp_path, text), task="e2e"))
+    ids = [job_id(job) for job in jobs]
+    assert len(ids) == len(set(ids)), "each job has a place of its own"
+    assert [len(j.members) for j in jobs if isinstance(j, TimingJob)] == [5]  # full, and two methods at two targets
+
+
+def test_targets_may_stand_in_one_text_with_commas(tmp_path):
+    path = _write(tmp_path, GOOD)
+    assert (
+        prepare(path, target="1.5,3x").tasks[0].targets == prepare(path, target=[1.5, 3]).tasks[0].targets == [1.5, 3]
+    )
+    with pytest.raises(UsageError, match="no target"):
+        prepare(path, target=" , ")
+
+
 def test_overrides_narrow_and_replace(tmp_path):
     path = _write(tmp_path, GOOD)
     suite = prepare(
@@ -86,6 +106,25 @@ def test_overrides_narrow_and_replace(tmp_path):
 def test_parameters_that_fix_the_speed_take_no_target(tmp_path):
     suite = prepare(_write(tmp_path, GOOD), task="e2e", method="multi_layer:exit_layers=3,calm:threshold=0.5")
     assert [job.target for job in make_jobs(suite) if isinstance(job, QualityJob)] == [None, None]
+
+
+def test_a_searched_parameter_that_is_given_is_not_searched(tmp_path):
+    """It was replaced by what the search found, while the results named the value that was given."""
+
+    @dataclass(frozen=True)
+    class Sure(EarlyExit):
+        bar: float = 0.9
+        search: ClassVar = ("bar", 0.0, 1.0)
+
+        def should_exit(self, layer, state):
+            return state.logits().amax(-1) >= self.bar
+
+    with forgotten_afterwards():
+        register_method("sure")(Sure)
+        suite = prepare(_write(tmp_path, GOOD), task="e2e", method="full,sure,sure:bar=0.5")
+        targets = [(job.params, job.target) for job in make_jobs(suite) if isinstance(job, QualityJob)]
+        assert targets == [((), None), ((), 2), ((("bar", 0.5),), None)]
+        assert load_method("sure", 4, bar=0.5).bar == 0.5
 
 
 def test_parse_method():

@@ -7,12 +7,13 @@ import hashlib
 import json
 
 import pytest
+from helpers.registries import forgotten_afterwards
 
 from harness import read_results, run_suite
 from harness.commands.calibration import calibrate, dissimilarity, lost
 from harness.commands.diagnosis import diagnose
 from harness.commands.tune import tune
-from harness.errors import UsageError
+from harness.errors import SkipbenchError, UsageError
 from harness.reporting.positions import table_text
 from harness.tuning.artefact import load_artefact
 
@@ -170,3 +171,21 @@ def test_diagnosis_by_position(folder, suite, tmp_path):
     last = [float(row["value"]) for row in rows if row["measure"] == "agreement" and row["layer"] == "4"]
     assert last == [100.0] * len(last) and len(last) == 2 * len(found.tokens)
     assert "loss (nats a token)" in table_text(found) and "calm layer 3" in table_text(found)
+
+
+RAISES = """
+from dataclasses import dataclass
+from harness import EarlyExit, register_method
+
+@register_method("raises_late")
+@dataclass(frozen=True)
+class RaisesLate(EarlyExit):
+    def should_exit(self, layer, state):
+        return state.hidden.no_such_thing
+"""
+
+
+def test_diagnose_names_the_method_that_raises(folder, suite, tmp_path):
+    (tmp_path / "raises_late.py").write_text(RAISES)
+    with forgotten_afterwards(), pytest.raises(SkipbenchError, match="raises_late.*AttributeError.*no_such_thing"):
+        diagnose("e2e", suite=suite("[raises_late]"), plugin=tmp_path / "raises_late.py", out=tmp_path)

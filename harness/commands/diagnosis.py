@@ -5,9 +5,11 @@ SkipDecode starts from the observation that later tokens are easier; this shows 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from ..errors import SkipbenchError
 from ..executors import RESULTS
 from ..jobs.planning import QualityJob, make_jobs
 from ..jobs.quality import reference_pairs
@@ -41,10 +43,22 @@ def diagnose(
         curves: list[Curve] = []
         for run in runs:
             pairs = reference_pairs(run.backbone, run.validation_items(EXAMPLES), run.max_new_tokens)
-            curves += [*_scores(run, pairs), *_agreement(run, pairs, curves)]
+            with _naming(run):
+                curves += [*_scores(run, pairs), *_agreement(run, pairs, curves)]
         tokens = teacher_forced(runs[0].backbone, runs[0].method, pairs, runs[0].max_new_tokens).counts()
     found = Diagnosis(_config(runs[0], len(pairs)), tuple(tokens), tuple(curves))
     return found, _write(found, Path(out) if out else RESULTS / "diagnosis")
+
+
+@contextmanager
+def _naming(run: QualityRun) -> Iterator[None]:
+    """A SkipbenchError that names the method, whatever it raises."""
+    try:
+        yield
+    except SkipbenchError:
+        raise
+    except Exception as error:
+        raise SkipbenchError(f"{run.job.label}: {type(error).__name__}: {error}") from error
 
 
 def _jobs(suite: Suite, checkpoint: str) -> list[QualityJob]:

@@ -96,7 +96,7 @@ def prepare(name: str, *, plugin=None, **overrides: Any) -> Suite:
         if overrides.get(option) == "":
             raise UsageError(f"--{option} is empty; leave it out or say which")
     names = {key: _split(overrides.get(key)) for key in ("task", "method")}
-    targets = [parse_target(str(value)) for value in _listed(overrides.get("target"))] or None
+    targets = [parse_target(text) for text in _split(overrides.get("target"), "target") or []] or None
     return load_suite(name, {**overrides, **names, "target": targets})
 
 
@@ -188,9 +188,9 @@ def _listed(value: Any) -> list:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _split(value: Any) -> list[str] | None:
-    """Names given as a list, or as one text with commas."""
+def _split(value: Any, what: str = "name") -> list[str] | None:
+    """Names or targets given as a list, or as one text with commas."""
     names = [name.strip() for text in _listed(value) for name in OUTER_COMMA.split(str(text)) if name.strip()]
     if value is not None and not names:
-        raise UsageError(f"no name in {value!r}")
+        raise UsageError(f"no {what} in {value!r}")
     return names or None

@@ -93,12 +93,15 @@ def make_jobs(suite: Suite) -> list[Job]:
 def _quality_jobs(
     suite: Suite, spec: TaskSpec, seed: int, checkpoint: str, all_seeds: bool = True
 ) -> Iterator[QualityJob]:
-    common = (suite.name, suite.data, spec)
+    common, seen = (suite.name, suite.data, spec), set()
     for method in spec.methods:
         for seeds in list(_own_seeds(method))[: None if all_seeds else 1]:
             params = tuple(sorted({**method.params, **seeds}.items()))
             for target in _targets(spec, method):
-                yield QualityJob(*common, method.name, params, target, checkpoint, seed, method.tuned, method.transfer)
+                own = (method.name, params, target, checkpoint, seed, method.tuned, method.transfer)
+                if repr(own) not in seen:  # what is named twice runs once
+                    seen.add(repr(own))
+                    yield QualityJob(*common, *own)
 
 
 def _own_seeds(method: MethodSpec) -> Iterator[dict[str, int]]:

@@ -41,7 +41,7 @@ def build_method(
         return construct(cls, values)
     check_target(target, num_layers)
     if fixes_speed(cls, parameters):
-        raise UsageError(f"{cls.name}: give a target speed-up or {' and '.join(cls.speed_parameters)}, not both")
+        raise UsageError(f"{cls.name}: give a target speed-up or {' and '.join(_speed_parameters(cls))}, not both")
     known = inspect.signature(build).parameters
     takes_parameters = any(p.kind is p.VAR_KEYWORD for p in known.values())
     extra = {k: v for k, v in values.items() if k != "num_layers"}
@@ -90,7 +90,13 @@ def takes_target(cls: type[Method]) -> bool:
 
 def fixes_speed(cls: type[Method], parameters: Mapping[str, object]) -> bool:
     """Whether parameters already say how fast a method is, so that it takes no target."""
-    return any(parameters.get(key) is not None for key in cls.speed_parameters)
+    return any(parameters.get(key) is not None for key in _speed_parameters(cls))
+
+
+def _speed_parameters(cls: type[Method]) -> tuple[str, ...]:
+    """Those a class names, and the one a search would choose: a value that was given is never replaced."""
+    search = getattr(cls, "search", None)
+    return tuple(dict.fromkeys((*cls.speed_parameters, *(search[:1] if search else ()))))
 
 
 def _check_complete(cls: type[Method], values: Mapping[str, object]) -> None:

@@ -8,11 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .flagging import flagged
-from .points import FLOOR, REFERENCE, Point, Timing, Value, given, slug
+from .points import DATA, FLOOR, LIKE, REFERENCE, Point, Timing, Value, given, slug
 
-DATA = ("task", "split", "source", "data_hash", "n")
-LIKE = (*DATA, "limit", "max_prompt_tokens", "max_new_tokens", "batch_size", "dtype", "device", "threads", "attention",
-        "decoding")  # fmt: skip
 HASH = 1 + LIKE.index("data_hash")  # its place in a panel's key, which the model begins and the training ends
 TITLED = ("model", "task", "source", "n")  # what a panel's title says anyhow
 

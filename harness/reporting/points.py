@@ -12,6 +12,9 @@ from ..results.reading import TIMING_SETTING
 
 REFERENCE = "full"  # the method every ratio is formed against
 FLOOR = "floor"  # runs of trivial outputs: lead-3, title, …
+DATA = ("task", "split", "source", "data_hash", "n")
+LIKE = (*DATA, "limit", "max_prompt_tokens", "max_new_tokens", "batch_size", "dtype", "device", "threads", "attention",
+        "decoding")  # fmt: skip
 MODELLED = ("predicted_ms_per_token", "overhead_ms", "speedup_predicted", "speedup_bound")
 NO_MODEL = "the cost model holds for steps of one pass and one position, not for methods that guess"
 
@@ -135,9 +138,8 @@ def _current(runs: list[RunFiles], suite: dict | None) -> list[RunFiles]:
 def _place(config: dict) -> tuple:
     """Everything but the method's parameters in which a run must equal the one that replaces it."""
     method, model = config["method"], config.get("model") or {}
-    keys = ("task", "split", "source", "n", "checkpoint", "batch_size", "dtype", "device", "threads", "attention")
     names = (model.get("name"), method["name"], method.get("target"))
-    return (*(str(config.get(k)) for k in (*keys, "decoding", "seed")), *map(str, names))
+    return (*(str(config.get(k)) for k in (*LIKE, "checkpoint", "seed")), *map(str, names))
 
 
 def _same_choice(one: dict, other: dict) -> bool:
