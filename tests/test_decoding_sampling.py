@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness import decode, load_method
 from harness.backbone.tiny import tiny_backbone, tiny_prompts
 from harness.decoding import oracle_decode
-from harness.decoding.sampling import Sampling
+from harness.decoding.sampling import Sampling, likeliest
 from harness.errors import SkipbenchError
 
 
@@ -24,6 +24,19 @@ def nucleus(probabilities: list[float], top_p: float) -> list[int]:
         if mass >= top_p:
             break
     return kept
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([-1.0, 0.0, -0.0, 2.5, float("inf"), float("-inf"), float("nan")]), min_size=5,
+                      max_size=5), min_size=1, max_size=4),
+    st.sampled_from([torch.float32, torch.float64, torch.bfloat16, torch.float16]),
+)  # fmt: skip
+def test_the_likeliest_is_what_argmax_says_ties_and_no_numbers_included(rows, dtype):
+    logits = torch.tensor(rows, dtype=dtype)
+    with torch.inference_mode():
+        found = likeliest(logits)
+        assert found.dtype == torch.long and found.tolist() == logits.argmax(-1).tolist()
+        assert likeliest(logits[:, None, ::2]).tolist() == logits[:, None, ::2].argmax(-1).tolist()
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)

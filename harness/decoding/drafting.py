@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..method import check_layers
 from .guessing import Guess, Speculator
+from .sampling import likeliest
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Drafting(Speculator):
         self._known = self._right_aligned([len(tokens) for tokens in fed]) if self.goes_on else None
         hidden = self.run_pass(ids, [len(tokens) for tokens in fed], self.draft if self.goes_on else ())
         logits = self.backbone.head(hidden)
-        true = logits.argmax(-1, keepdim=True)
+        true = likeliest(logits).unsqueeze(-1)
         logits, true = logits.gather(-1, true).squeeze(-1), true.squeeze(-1).tolist()
         return [tokens[columns - len(own) :] for own, tokens in zip(fed, true, strict=True)], logits
 

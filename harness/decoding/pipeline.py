@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ..backbone.looped import by_cycles
 from .guessing import Guess, Row, Speculator
+from .sampling import likeliest
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Pipeline(Speculator):
         for ask, token in zip(asked, guesses, strict=True):
             self.stages[ask.row][0].guess = token
         logits = logits[[b - len(self.rows) for b in leaving]]  # the last cycle's come last
-        true = self.picked.note(logits, logits.argmax(-1)).tolist()
+        true = self.picked.note(logits, likeliest(logits)).tolist()
         self._settle(dict(zip(leaving, true, strict=True)))
         self.drop([row.is_done(self.limits) for row in self.rows])
 

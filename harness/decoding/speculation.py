@@ -14,7 +14,7 @@ from .output import DecodeOutput, Speculation, Timing
 from .passes import prefill
 from .pipeline import Pipeline
 from .prompts import PromptBatch
-from .sampling import Sampling
+from .sampling import Sampling, likeliest
 
 
 def speculative_decode(
@@ -35,7 +35,7 @@ def speculative_decode(
     with gates(backbone, speculator.visit):
         start = read_clock(backbone.device)
         logits = prefill(backbone, speculator, prompts)
-        first = speculator.picked.note(logits, logits.argmax(-1)).tolist()
+        first = speculator.picked.note(logits, likeliest(logits)).tolist()
         prompt_layers = list(speculator.ran)
         rows = [Row(i, length, [token]) for i, (length, token) in enumerate(zip(prompts.lengths, first, strict=True))]
         prefilled = read_clock(backbone.device)
