@@ -77,7 +77,7 @@ class Sampling:
 def likeliest(logits: Tensor) -> Tensor:
     """`logits.argmax(-1)`: ids of the largest logits [..., vocabulary]; the first of equal ones, NaN before all."""
     if logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64):
-        return torch.from_numpy(logits.numpy().argmax(-1))  # vectorised: a twentieth of the time on 50,000 logits
+        return torch.from_numpy(logits.numpy().argmax(-1))  # vectorised, which torch's is not
     return logits.argmax(-1)
 
 
