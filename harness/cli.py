@@ -30,7 +30,9 @@ Plugins = Annotated[list[Path] | None, typer.Option(help="A Python file that reg
 def run(
     suite: Annotated[str, typer.Argument(help="A suite's name (see `skipbench list`) or a YAML file.")],
     task: Names = None,
-    method: Names = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Only these, like --task; `full` runs too where something is timed.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="A built-in model, a folder, a GGUF file or a hub name.")] = None,
     target: Annotated[list[str] | None, typer.Option(help="Target speed-ups, such as 2 or 4x.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many test examples.", min=1)] = None,

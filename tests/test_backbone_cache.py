@@ -37,7 +37,10 @@ class Plain:
                     self.number += 1
                     states[row, 0, columns - count + i] = self.number
                     self.values[layer, row, self.lengths[row] + i] = self.number
-            keys, values = cache.update(states, -states, layer)
+            if layer == 0:
+                keys, values = cache.update(states, -states, layer)
+            else:
+                keys, values = cache.write(torch.stack((states, -states)), layer)
             assert torch.equal(keys, -values)
             self.check_row_values(layer, keys, [n + a for n, a in zip(self.lengths, adding, strict=True)])
         self.lengths = [n + a for n, a in zip(self.lengths, adding, strict=True)]

@@ -348,7 +348,7 @@ def test_a_speed_up_beyond_the_ratio_of_layers_is_flagged(holds, flagged):
     group = measure_group(entries, tiny_prompts([4]), 6, repeats=FEWEST, width=-1, seconds=1e9, clock=device)
     wall = group["methods"]["half"]["values"]["speedup_wall"]
     assert (wall["value"] > 2) == flagged
-    assert ("more than 2.00x fewer layers can give" in wall.get("flag", "")) == flagged
+    assert ("faster than 2.00x fewer layers can explain" in wall.get("flag", "")) == flagged
     assert "flag" not in group["methods"]["full"]["values"]["speedup_wall"]
 
 

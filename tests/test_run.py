@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 from helpers.registries import forgotten_afterwards
 
-from harness import read_results, run_suite
+from harness import Example, Task, read_results, register_task, run_suite
 from harness.errors import SkipbenchError, UsageError
+from harness.executors import prepare
+from harness.jobs.planning import QualityJob, make_jobs
+from harness.jobs.quality_run import QualityRun
+from harness.jobs.workbench import Workbench
 from harness.results import verify
+from harness.training import Checkpoints
 
 ROOT = Path(__file__).resolve().parent.parent
 OPTIONS = {"task": "e2e", "method": "full,unified,calm"}
@@ -162,6 +167,28 @@ def test_bad_training_data_is_one_line_before_any_job(tmp_path, split):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(UsageError, match=rf"{split}.jsonl, row 1: no column 'ref'; it has 'mr', 'text'"):
         run_suite("smoke", tmp_path / "out", data=tmp_path, **OPTIONS)
+
+
+@pytest.mark.parametrize("split", ["test", "validation"])
+def test_a_prompt_that_does_not_fit_is_known_before_anything_is_trained(monkeypatch, tmp_path, split):
+    """One title in a thousand was too long, and that was known after an hour's training."""
+    monkeypatch.setattr(Checkpoints, "_train", lambda *args: pytest.fail("something was trained"))
+
+    @register_task("titles")
+    class Titles(Task):
+        max_prompt_tokens = 20
+
+        def load(self, name):
+            titles = ["one", "two", "word " * (40 if name == split else 1)]
+            return [Example(str(i), {"title": title}, (title,)) for i, title in enumerate(titles)]
+
+        def prompt(self, example):
+            return example.fields["title"]
+
+    jobs = make_jobs(prepare("smoke", task="titles", method="calm", target=2))
+    calm = next(job for job in jobs if isinstance(job, QualityJob) and job.method == "calm")
+    with pytest.raises(UsageError, match="'titles': the prompt of example '2' has .* tokens, more than 20"):
+        QualityRun(calm, Workbench(None, Checkpoints(tmp_path))).run()
 
 
 def test_fresh_forgets_and_runs_again(checkpoints, finished, tmp_path):

@@ -80,6 +80,24 @@ def test_what_is_named_twice_runs_and_is_timed_once(tmp_path):
     assert [len(j.members) for j in jobs if isinstance(j, TimingJob)] == [5]  # full, and two methods at two targets
 
 
+def test_what_is_timed_has_its_baseline_asked_for_or_not(tmp_path):
+    """`--method calm` trained for minutes, and then had nothing to form a ratio with."""
+    jobs = make_jobs(prepare(_write(tmp_path, GOOD), task="e2e", method="unified"))
+    quality = [job for job in jobs if isinstance(job, QualityJob)]
+    assert [(job.method, job.target) for job in quality] == [("full", None), ("unified", 2)]
+    assert [job.members for job in jobs if isinstance(job, TimingJob)] == [tuple(quality)]
+    untimed = _write(tmp_path, GOOD.replace("batch_sizes: [1]", "batch_sizes: []"))
+    jobs = make_jobs(prepare(untimed, task="e2e", method="unified"))
+    assert [job.method for job in jobs if isinstance(job, QualityJob)] == ["unified"]
+
+
+def test_sampling_with_a_method_that_guesses_is_refused_before_anything_runs(tmp_path):
+    path = _write(tmp_path, GOOD + "decoding: {temperature: 0.7}\n")
+    with pytest.raises(UsageError, match="'self_speculative' guesses .* so it cannot sample"):
+        run_suite(path, tmp_path / "out", method="full,self_speculative")
+    assert not (tmp_path / "out").exists()
+
+
 def test_targets_may_stand_in_one_text_with_commas(tmp_path):
     path = _write(tmp_path, GOOD)
     assert (
@@ -104,8 +122,8 @@ def test_overrides_narrow_and_replace(tmp_path):
 
 
 def test_parameters_that_fix_the_speed_take_no_target(tmp_path):
-    suite = prepare(_write(tmp_path, GOOD), task="e2e", method="multi_layer:exit_layers=3,calm:threshold=0.5")
-    assert [job.target for job in make_jobs(suite) if isinstance(job, QualityJob)] == [None, None]
+    suite = prepare(_write(tmp_path, GOOD), task="e2e", method="full,multi_layer:exit_layers=3,calm:threshold=0.5")
+    assert [job.target for job in make_jobs(suite) if isinstance(job, QualityJob)] == [None, None, None]
 
 
 def test_a_searched_parameter_that_is_given_is_not_searched(tmp_path):

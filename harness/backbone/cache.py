@@ -98,25 +98,16 @@ class PlanCache(Cache):
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args, **kwargs
     ) -> tuple[Tensor, Tensor]:
         """Write keys and values [rows, heads, tokens, head width]; returns those in sight, [rows, heads, slots, …]."""
-        return self.write(torch.stack((key_states, value_states)), layer_idx)
+        room = self._room(layer_idx, key_states)
+        self._put(room[0], key_states)
+        self._put(room[1], value_states)
+        return self._written_to(layer_idx, room)
 
     def write(self, states: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """`update` of keys and values in one tensor, [2, rows, heads, tokens, head width]."""
-        pair = self.pairs[layer]
-        if pair is None:
-            pair = self.pairs[layer] = self._allocate(states, layer)
-        if self.end > pair.shape[3]:
-            raise SkipbenchError(
-                f"layer {layer} was promised to end at position {pair.shape[3]} but runs at {self.end - 1}; the "
-                "method's layers changed between two calls"
-            )
-        rows = states.shape[1]  # the first ones of the cache; the others add nothing in this pass
-        seen = pair if pair.shape[1] == rows else pair[:, :rows]  # the buffer is longer once rows have left the batch
-        self._put(seen, states)
-        self._written.add(layer)
-        if self.keys_only:
-            raise KeysWritten
-        return seen.narrow(3, 0, self.end).unbind(0)
+        room = self._room(layer, states[0])
+        self._put(room, states)
+        return self._written_to(layer, room)
 
     @property
     def keys(self) -> list[Tensor | None]:
@@ -171,9 +162,26 @@ class PlanCache(Cache):
 
     # -- buffers ----------------------------------------------------------------------------------------------------
 
-    def _allocate(self, states: Tensor, layer: int) -> Tensor:
-        _, _, heads, _, width = states.shape
-        return states.new_zeros(2, len(self.lengths), heads, max(self.capacities[layer], self.end), width)
+    def _room(self, layer: int, states: Tensor) -> Tensor:
+        """Where the layer keeps `states` [rows, heads, tokens, head width]: [2, rows, heads, slots, head width]."""
+        rows, heads, _, width = states.shape  # the first rows of the cache; the others add nothing in this pass
+        pair = self.pairs[layer]
+        if pair is None:
+            slots = max(self.capacities[layer], self.end)
+            pair = self.pairs[layer] = states.new_zeros(2, len(self.lengths), heads, slots, width)
+        if self.end > pair.shape[3]:
+            raise SkipbenchError(
+                f"layer {layer} was promised to end at position {pair.shape[3]} but runs at {self.end - 1}; the "
+                "method's layers changed between two calls"
+            )
+        return pair if pair.shape[1] == rows else pair[:, :rows]  # it is longer once rows have left the batch
+
+    def _written_to(self, layer: int, room: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values in sight, now that the layer has written; KeysWritten if no more was asked of it."""
+        self._written.add(layer)
+        if self.keys_only:
+            raise KeysWritten
+        return room.narrow(3, 0, self.end).unbind(0)
 
     def _grow_rows(self, rows: int) -> None:
         for layer, old in enumerate(self.pairs):
@@ -181,16 +189,16 @@ class PlanCache(Cache):
                 self.pairs[layer] = old.new_zeros(2, rows, *old.shape[2:])
                 self.pairs[layer][:, : old.shape[1]] = old
 
-    def _put(self, pair: Tensor, states: Tensor) -> None:
-        """Scatter new states to (row, length); left padding in front of a row's tokens is not written."""
-        tokens = states.shape[3]
+    def _put(self, room: Tensor, states: Tensor) -> None:
+        """Scatter [..., rows, heads, tokens, head width] to (row, length), but not the padding left of a row's tokens."""
+        tokens = states.shape[-2]
         if self.uniform and tokens == self._adding[0]:
-            pair.narrow(3, self.lengths[0], tokens).copy_(states)
+            room.narrow(-2, self.lengths[0], tokens).copy_(states)
             return
         if self._index is None:
             self._index = self._scatter_index(tokens)
         row, slot, column = self._index
-        pair[:, row, :, slot] = states[:, row, :, column]
+        room[..., row, :, slot, :] = states[..., row, :, column, :]
 
     def _scatter_index(self, tokens: int) -> tuple[Tensor, Tensor, Tensor]:
         """Row, slot and column of every token of the pass that is no padding."""

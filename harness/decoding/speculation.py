@@ -6,7 +6,7 @@ import torch
 
 from ..backbone import Backbone, gates
 from ..errors import UsageError
-from ..method import Speculative
+from ..method import Speculative, check_temperature
 from .clock import read_clock
 from .drafting import Drafting
 from .guessing import Limits, Row, Speculator
@@ -26,10 +26,7 @@ def speculative_decode(
     sampling: Sampling,
 ) -> DecodeOutput:
     """Greedy decoding of a batch with guesses; see `decode`. Raises UsageError for sampling."""
-    if sampling.temperature != 0:
-        raise UsageError(
-            f"method {method.name!r} guesses what greedy decoding says, so it cannot sample; set the temperature to 0"
-        )
+    check_temperature(type(method), sampling.temperature)
     limits = Limits(max_new_tokens, frozenset(() if force_length else backbone.eos_ids))
     speculator = make_speculator(backbone, method, prompts.lengths, limits)
     with gates(backbone, speculator.visit):

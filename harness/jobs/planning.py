@@ -10,6 +10,7 @@ from typing import Any
 from ..method.parameters import fixes_speed, takes_target
 from ..registry import METHODS
 from ..suite import MethodSpec, Suite, TaskSpec
+from ..suite_entries import BASELINE
 from ..task import load_task
 from ..tuning.artefact import load_artefact
 
@@ -94,7 +95,7 @@ def _quality_jobs(
     suite: Suite, spec: TaskSpec, seed: int, checkpoint: str, all_seeds: bool = True
 ) -> Iterator[QualityJob]:
     common, seen = (suite.name, suite.data, spec), set()
-    for method in spec.methods:
+    for method in _methods(spec):
         for seeds in list(_own_seeds(method))[: None if all_seeds else 1]:
             params = tuple(sorted({**method.params, **seeds}.items()))
             for target in _targets(spec, method):
@@ -102,6 +103,12 @@ def _quality_jobs(
                 if repr(own) not in seen:  # what is named twice runs once
                     seen.add(repr(own))
                     yield QualityJob(*common, *own)
+
+
+def _methods(spec: TaskSpec) -> list[MethodSpec]:
+    """The task's methods; where something is timed the baseline is among them, asked for or not."""
+    timed = bool(spec.timing.batch_sizes) and all(method.name != BASELINE for method in spec.methods)
+    return [MethodSpec(name=BASELINE)] * timed + spec.methods
 
 
 def _own_seeds(method: MethodSpec) -> Iterator[dict[str, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ..backbone.builtin import BUILTIN, CYCLES
 from ..backbone.names import check_model_name, model_path
 from ..errors import SkipbenchError, UsageError
-from ..method import Lengths
+from ..method import Lengths, check_temperature
 from ..method.parameters import check_class, check_parameters, check_target, load_method
 from ..method.recording import record_parameters, record_value
 from ..registry import METHODS
@@ -24,7 +24,7 @@ SHORTEST = Lengths(prompt=1, output=2)  # of training examples, which are not to
 
 
 def check_jobs(jobs: Iterable[QualityJob]) -> None:
-    """Raise UsageError for unknown models and checkpoints, method parameters, targets, artefacts and missing data."""
+    """Raise UsageError for unknown models and checkpoints, parameters, targets, artefacts, sampling, missing data."""
     for job in jobs:
         check_model_name(job.spec.model)
         _check_base(job)
@@ -41,6 +41,7 @@ def check_jobs(jobs: Iterable[QualityJob]) -> None:
 def _check_parameters(job: QualityJob) -> None:
     cls = METHODS.load(job.method)
     check_class(cls)
+    check_temperature(cls, job.spec.decoding.temperature)
     for name, value in check_parameters(cls, dict(job.params)).items():
         record_value(cls, name, value)
 

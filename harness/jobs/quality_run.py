@@ -112,6 +112,15 @@ class QualityRun:
         given = self.job.checkpoint
         return self.checkpoint.path if self.checkpoint else self.setting.model if given == "base" else given
 
+    @property
+    def tokenizer(self):
+        """The weights' tokenizer, which what is trained here has from before."""
+        if self.job.checkpoint not in ("own", "base"):
+            return self.backbone.require_tokenizer()
+        if self.setting.builtin:
+            return self.bench.checkpoints.tokenizer(self.setting)
+        return self._given_model().require_tokenizer()
+
     @cached_property
     def backbone(self) -> Backbone:
         """The model, with this run's exit classifier if the method's recipe asks for one and the model brings none."""
@@ -129,26 +138,38 @@ class QualityRun:
         if self.job.tuned is not None:
             check_weights(self.job.tuned, self.weights)
             return method
-        if self.job.target is None or not isinstance(method, EarlyExit) or method.search is None:
+        if not self.searches:
             return method
         from ..tuning.calibrate import calibrate
 
-        items = self.validation_items(self.job.spec.calibration_examples)
-        batches = [padded(b, self.backbone.fill_id) for b in batches_of(items, self.job.spec.decoding.batch_size)]
+        size = self.job.spec.decoding.batch_size
+        batches = [padded(batch, self.backbone.fill_id) for batch in batches_of(self.calibration_items, size)]
         found = calibrate(self.backbone, method, batches, self.job.target, self.max_new_tokens)
         self.bench.say(f"{self.job.label}: {found.method.variant} gives {found.speedup:.2f}x on validation")
         return found.method
 
+    @property
+    def searches(self) -> bool:
+        """Whether the method's setting is searched for on validation examples."""
+        method = self.uncalibrated
+        open_target = self.job.target is not None and self.job.tuned is None
+        return open_target and isinstance(method, EarlyExit) and method.search is not None
+
+    @cached_property
+    def calibration_items(self) -> list[Item]:
+        """The validation examples of a search; none without one."""
+        return self.validation_items(self.job.spec.calibration_examples) if self.searches else []
+
     def validation_items(self, count: int) -> list[Item]:
         """`count` validation examples, evenly spaced over the lengths of their prompts."""
-        tokenizer = self.backbone.require_tokenizer()
-        return spread(encode_split(self.task, "validation", None, tokenizer, self.max_prompt_tokens), count)
+        return spread(encode_split(self.task, "validation", None, self.tokenizer, self.max_prompt_tokens), count)
 
     def run(self) -> None:
         """Decode, score, record."""
         job, spec = self.job, self.job.spec
+        items = encode_split(self.task, spec.split, spec.limit, self.tokenizer, self.max_prompt_tokens)
+        _ = self.calibration_items  # these too: a prompt that does not fit is known before anything is trained
         backbone, method = self.backbone, self.method
-        items = encode_split(self.task, spec.split, spec.limit, backbone.require_tokenizer(), self.max_prompt_tokens)
         run = self.bench.store.open_run(self.id, self.config(len(items)))
         for note in run.notes:
             self.bench.say(note)

@@ -29,7 +29,7 @@ PROMPT, CACHED = 32, 256  # tokens of every prompt; new tokens with and without 
 TRAIN_STEPS, TRAIN_ROUNDS = {MINI: 12, TINY: 4}, 3
 TRAINER = {8: 1.15, 1: None}  # wanted by references a prompt: E2E has eight, most tasks one
 ROUNDS = 7  # of a comparison with an opponent
-GROUP_ROUNDS, SECONDS = 40, {TINY: 150.0, SMALL: 300.0}  # of a timing group, at most
+GROUP_ROUNDS, TOY_ROUNDS, SECONDS = 80, 40, 300.0  # of a timing group, at most
 BATCHES, BATCH_TOKENS, BATCH_ROUNDS = (1, 2, 4, 8, 16, 32), 48, 3
 
 
@@ -135,13 +135,13 @@ def _group(name: str, backbone: Backbone, clock: DeviceClock) -> dict:
     methods = _methods(name, backbone, TARGETS) | {"softmax exit at N/2": ExitHalfWay(backbone.num_layers)}
     entries = [Entry(key, backbone, method) for key, method in methods.items()]
     prompts = random_prompts(backbone, 1, PROMPT)
-    return _measured(name, entries, prompts, NEW_TOKENS[name], clock)
+    return _measured(entries, prompts, NEW_TOKENS[name], clock)
 
 
-def _measured(name: str, entries: list[Entry], prompts, new_tokens: int, clock: DeviceClock, **options) -> dict:
+def _measured(entries: list[Entry], prompts, new_tokens: int, clock: DeviceClock, **options) -> dict:
     """A timing group of more rounds than a suite's: here a difference of a few per cent decides."""
-    limits = {"repeats": GROUP_ROUNDS, "seconds": SECONDS[name]}
-    return measure_group(entries, prompts, new_tokens, clock=clock, **limits, **options)
+    limits = {"repeats": GROUP_ROUNDS, "seconds": SECONDS} | options
+    return measure_group(entries, prompts, new_tokens, clock=clock, **limits)
 
 
 def _methods(name: str, backbone: Backbone, targets: Sequence[int]) -> dict[str, Method]:
@@ -231,11 +231,11 @@ def _toys(backbone: Backbone, clock: DeviceClock) -> Iterator[Row]:
     prompts = random_prompts(backbone, 1, PROMPT)
     whole = Entry("full", backbone, full)
     slow = Entry("slow", backbone, FiveMillisecondsMore(backbone.num_layers))
-    found = _values(_measured(TINY, [whole, slow], prompts, 32, clock), "slow")
+    found = _values(_measured([whole, slow], prompts, 32, clock, repeats=TOY_ROUNDS), "slow")
     yield Row("toy with 5 ms more a token: overhead (ms)", found["overhead_ms"], 4.5, 6.0)
     short, end = ends_half_way(backbone, full, prompts, 64)
     entries = [whole, Entry("short", short, full)]
-    group = _measured(TINY, entries, prompts, 64, clock, force_length=False)
+    group = _measured(entries, prompts, 64, clock, repeats=TOY_ROUNDS, force_length=False)
     found, flags = _values(group, "short"), group["methods"]["short"]["flags"]
     note = f"{end} of 64 tokens; {'flagged' if any('shorter' in flag for flag in flags) else 'NOT FLAGGED'}"
     yield Row("toy with half the tokens: speed-up per token", found["speedup_wall"], 0.9, 1.1)

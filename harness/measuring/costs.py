@@ -1,9 +1,10 @@
 """The cost model: a decode step is a fixed part, layers, heads and keys and values written alone.
 
-Every cost comes from differences between runs of the same rounds: full depth and fewer layers give `t_layer`; keys and
-values written where layers were left out give `t_kv`; an exit rule asked at every layer gives `t_ask`; the head read
-at some of them `t_head`, in its place between layers, whose weights drive it out of the caches. `t_confidence` is the
-softmax and the two largest probabilities of one check. `t_fixed` is what is left of a full step.
+Every cost comes from differences between runs of the same round, in which the machine is about as fast for all of them:
+full depth and fewer layers give `t_layer`; keys and values written where layers were left out give `t_kv`; an exit rule
+asked at every layer gives `t_ask`; the head read at some of them `t_head`, in its place between layers, whose weights
+drive it out of the caches. `t_confidence` is the softmax and the two largest probabilities of one check. `t_fixed` is
+what is left of a full step.
 """
 
 from __future__ import annotations
@@ -15,19 +16,18 @@ import numpy as np
 import torch
 
 from ..decoding.clock import DeviceClock
-from ..scoring.statistics import quantile_interval
 from .probes import probes
+from .rounds import value
 from .samples import Trace
 
 Numbers = float | np.ndarray
-RESAMPLES = 1000
 MODELLED = ("predicted_ms_per_token", "overhead_ms", "speedup_predicted", "speedup_bound")
 NO_MODEL = "the cost model holds for steps of one pass and one position, not for methods that guess"
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Milliseconds of one decode step's parts at one batch size; numbers, or arrays of resamples."""
+    """Milliseconds of one decode step's parts at one batch size; numbers, or arrays over rounds."""
 
     t_layer: Numbers
     t_head: Numbers
@@ -63,27 +63,23 @@ def solve(ms: Mapping[str, Numbers], num_layers: int, confidence: float) -> Cost
 
 
 class CostModel:
-    """Costs of one group and what they predict, with intervals over its rounds.
+    """Costs of one group and what they predict: medians over its rounds, with intervals.
 
-    `ms` holds milliseconds a step, one a round, of the baseline (`full`), the probes and any number of methods.
-    Medians of the same resampled rounds go into both sides of each difference and ratio. `doubt`, why the rounds should
-    not be believed, becomes the flag of every value.
+    `ms` holds milliseconds a step, one a round, of the baseline (`full`), the probes and any number of methods. What a
+    round gives is compared within it, and only then are medians taken, as of the speed-ups beside which these stand.
+    `doubt`, why the rounds should not be believed, becomes the flag of every value.
     """
 
     def __init__(
         self, ms: Mapping[str, list[float]], num_layers: int, confidence: float, doubt: str | None = None
     ) -> None:
-        rounds = len(ms["full"])
-        drawn = np.random.default_rng(0).integers(rounds, size=(RESAMPLES, rounds)) if rounds > 1 else None
-        self._medians = {key: float(np.median(times)) for key, times in ms.items()}
-        self._drawn = drawn is not None and {key: np.median(np.array(t)[drawn], axis=1) for key, t in ms.items()}
+        self._ms = {key: np.asarray(times, dtype=float) for key, times in ms.items()}
+        self._costs = solve(self._ms, num_layers, confidence)
         self._flag = {"flag": doubt} if doubt else {}
-        self.costs = solve(self._medians, num_layers, confidence)
-        self._resampled = self._drawn and solve(self._drawn, num_layers, confidence)
 
     def parts(self) -> dict:
         """Each cost in milliseconds, with its interval."""
-        return {f"{name}_ms": self._value(lambda c, _, n=name: getattr(c, n)) for name in vars(self.costs)}
+        return {f"{name}_ms": self._value(part) for name, part in vars(self._costs).items()}
 
     def values(self, key: str, trace: Trace, baseline: Trace, guesses: bool = False) -> dict:
         """What the model says of a method: prediction, what it leaves unexplained, and the bound without fixed cost.
@@ -93,18 +89,17 @@ class CostModel:
         """
         if guesses:
             return {name: {"value": None, "low": None, "high": None, "note": NO_MODEL} for name in MODELLED}
+        costs, predicted = self._costs, self._costs.predicted(trace)
         return {
-            "predicted_ms_per_token": self._value(lambda c, _: c.predicted(trace)),
-            "overhead_ms": self._value(lambda c, ms: ms[key] - c.predicted(trace)),
-            "speedup_predicted": self._value(lambda c, _: c.predicted(baseline) / c.predicted(trace)),
-            "speedup_bound": self._value(lambda c, _: c.moving(baseline) / c.moving(trace)),
+            "predicted_ms_per_token": self._value(predicted),
+            "overhead_ms": self._value(self._ms[key] - predicted),
+            "speedup_predicted": self._value(costs.predicted(baseline) / predicted),
+            "speedup_bound": self._value(costs.moving(baseline) / costs.moving(trace)),
         }
 
-    def _value(self, of) -> dict:
-        low, high = (
-            quantile_interval(of(self._resampled, self._drawn) + np.zeros(RESAMPLES)) if self._drawn else (None,) * 2
-        )
-        return {"value": float(of(self.costs, self._medians)), "low": low, "high": high, **self._flag}
+    def _value(self, samples: Numbers) -> dict:
+        """Median with its interval, and the flag if there is a doubt."""
+        return value(np.broadcast_to(samples, self._ms["full"].shape)) | self._flag
 
 
 def confidence_ms(backbone, rows: int, clock: DeviceClock, calls: int = 20) -> float:

@@ -122,7 +122,7 @@ def _beyond_layers(wall: dict, runs: Runs, baseline: Runs) -> dict:
     layers = baseline.trace.layers / runs.trace.layers
     if wall["low"] <= layers:
         return {}
-    flag = f"more than {layers:.2f}x fewer layers can give; part of it is the machine's, as where a processor's caches "
+    flag = f"faster than {layers:.2f}x fewer layers can explain; part of the gain is the machine's, as where its caches "
     flag += "hold a few layers but not all"
     return {"flag": "; ".join(filter(None, (flag, wall.get("flag"))))}
 

@@ -8,6 +8,7 @@ from .method import (
     Speculative,
     check_kv_policy,
     check_layers,
+    check_temperature,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "Speculative",
     "check_kv_policy",
     "check_layers",
+    "check_temperature",
 ]

@@ -158,6 +158,14 @@ def check_kv_policy(method: Method) -> None:
         raise unknown(f"kv_policy of method {method.name!r}:", method.kv_policy, policies)
 
 
+def check_temperature(cls: type[Method], temperature: float) -> None:
+    """Raise UsageError for sampling with a method that guesses what greedy decoding says."""
+    if issubclass(cls, Speculative) and temperature != 0:
+        raise UsageError(
+            f"method {cls.name!r} guesses what greedy decoding says, so it cannot sample; set the temperature to 0"
+        )
+
+
 def check_layers(method: Method, layers: Sequence[int], where: str) -> tuple[int, ...]:
     """`layers` ascending, or UsageError naming what is wrong: empty, repeated, out of range, not integers."""
     try:

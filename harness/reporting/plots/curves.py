@@ -117,7 +117,8 @@ def _curve(axis, label: str, spots: Spots, front: set, look: Look) -> None:
     """The line, and each point with its bars: hollow if off the front, pale (and what leads to it) if flagged."""
     doubtful = next((x for _, x, _ in spots if x.flag), Value())
     line = {**look.curve(), "color": tint(look.color, doubtful)}
-    axis.plot([x.value for _, x, _ in spots], [y.value for _, _, y in spots], label=label, **line)
+    axis.plot([x.value for _, x, _ in spots], [y.value for _, _, y in spots], **line)
+    axis.plot([], [], label=label, **look.curve())  # in the legend never pale
     for some in filter(None, ([s for s in spots if bool(s[1].flag) == flagged] for flagged in (False, True))):
         xs, ys = [x for _, x, _ in some], [y for *_, y in some]
         axis.errorbar(
