@@ -12,3 +12,12 @@ def pytest_configure(config):
     import torch
 
     torch.set_num_threads(1)
+
+
+LONGEST = ("readme", "validate", "run", "smoke", "tuning_forms", "training_identity", "tuning_commands", "notebooks")
+
+
+def pytest_collection_modifyitems(items):
+    """The files that take longest first, so that no process is left alone with one of them in the end."""
+    rank = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))

@@ -51,7 +51,7 @@ def job(monkeypatch, tmp_path):
     for split in ("train", "validation", "test"):
         (tmp_path / f"{split}.jsonl").write_text(json.dumps({"mr": split, "ref": "a"}) + "\n")
     suite = load_suite("smoke", {"task": ["e2e"], "method": ["calm"], "data": tmp_path})
-    return next(job for job in make_jobs(suite) if isinstance(job, QualityJob))
+    return next(job for job in make_jobs(suite) if isinstance(job, QualityJob) and job.method == "calm")
 
 
 def varied(job: QualityJob, setting: str, value) -> QualityJob:

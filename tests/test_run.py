@@ -176,10 +176,8 @@ def test_a_prompt_that_does_not_fit_is_known_before_anything_is_trained(monkeypa
 
     @register_task("titles")
     class Titles(Task):
-        max_prompt_tokens = 20
-
         def load(self, name):
-            titles = ["one", "two", "word " * (40 if name == split else 1)]
+            titles = ["one", "two", "word " * (400 if name == split else 1)]
             return [Example(str(i), {"title": title}, (title,)) for i, title in enumerate(titles)]
 
         def prompt(self, example):
@@ -187,7 +185,7 @@ def test_a_prompt_that_does_not_fit_is_known_before_anything_is_trained(monkeypa
 
     jobs = make_jobs(prepare("smoke", task="titles", method="calm", target=2))
     calm = next(job for job in jobs if isinstance(job, QualityJob) and job.method == "calm")
-    with pytest.raises(UsageError, match="'titles': the prompt of example '2' has .* tokens, more than 20"):
+    with pytest.raises(UsageError, match="'titles': the prompt of example '2' has .* tokens, more than"):
         QualityRun(calm, Workbench(None, Checkpoints(tmp_path))).run()
 
 

@@ -122,8 +122,8 @@ def _beyond_layers(wall: dict, runs: Runs, baseline: Runs) -> dict:
     layers = baseline.trace.layers / runs.trace.layers
     if wall["low"] <= layers:
         return {}
-    flag = f"faster than {layers:.2f}x fewer layers can explain; part of the gain is the machine's, as where its caches "
-    flag += "hold a few layers but not all"
+    flag = f"faster than {layers:.2f}x fewer layers can explain; part of the gain is the machine's, as where "
+    flag += "its caches hold a few layers but not all"
     return {"flag": "; ".join(filter(None, (flag, wall.get("flag"))))}
 
 

@@ -33,7 +33,8 @@ class Checkpoints:
         default = os.environ.get(ENVIRONMENT_VARIABLE) or Path(__file__).resolve().parents[2] / "checkpoints"
         self.root = Path(root or default)
         self.announce = announce or (lambda title: None)
-        self._pairs: dict[str, list] = {}
+        self._pairs: dict[str, list] = {}  # of the last task asked for, as is its tokenizer
+        self._tokenizers: dict[str, object] = {}
 
     # -- keys -------------------------------------------------------------------------------------------------------
 
@@ -86,7 +87,10 @@ class Checkpoints:
 
         if not setting.builtin:
             return _given_tokenizer(setting.model)
-        return AutoTokenizer.from_pretrained(self._text_folder(setting), local_files_only=True)
+        folder = str(self._text_folder(setting))
+        if folder not in self._tokenizers:
+            self._tokenizers = {folder: AutoTokenizer.from_pretrained(folder, local_files_only=True)}
+        return self._tokenizers[folder]
 
     def base(self, setting: Setting) -> Checkpoint | None:
         """The base model, trained if it is not there; None for a model that brings its own weights."""

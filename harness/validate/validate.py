@@ -27,7 +27,7 @@ from ..registry import METHODS
 from .contract import ANYTHING, broken_rules, reason, wrong_signatures
 
 LOW_PRECISION = ("float32", "bfloat16")
-MORE_PROMPTS, MORE_TOKENS = [2, 6, 4, 3, 5, 7, 4, 1], 24
+BESIDE_GREEDY, BESIDE_ALONE = ([2, 6, 4, 3, 5, 7, 4, 1], 24), ([2, 6, 4, 3], 16)  # tokens of the prompts; new ones
 ENOUGH = 2  # failing runs after which nothing more is tried
 LATE = 2  # runs in which late steps are decoded too
 DEPTHS = (None, 12, 24)  # layers of the models: their own, else more for a method that refuses them all
@@ -114,12 +114,12 @@ def _run_all(cls: type[Method], given: dict, report: Report, found: dict) -> Non
 
 def _in_low_precision(instances: list[tuple[str, Method]], depth: int | None) -> Iterator[str]:
     """How often outputs agree where rounding decides close calls."""
-    prompts = tiny_prompts(MORE_PROMPTS)
     guesses = isinstance(instances[0][1], Speculative)
     agreement, what = (greedy_agreement, "greedy decoding") if guesses else (batch_agreement, "each row alone")
+    lengths, tokens = BESIDE_GREEDY if guesses else BESIDE_ALONE
     for dtype in LOW_PRECISION:
         models = [(tiny_backbone(kind, depth, dtype=getattr(torch, dtype)), method) for kind, method in instances]
-        parts = [agreement(model, method, *prompts, MORE_TOKENS) for model, method in models]
+        parts = [agreement(model, method, *tiny_prompts(lengths), tokens) for model, method in models]
         yield f"  {dtype}, beside {what}: {Agreement.over(parts)}"
 
 
