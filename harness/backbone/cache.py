@@ -190,7 +190,7 @@ class PlanCache(Cache):
                 self.pairs[layer][:, : old.shape[1]] = old
 
     def _put(self, room: Tensor, states: Tensor) -> None:
-        """Scatter [..., rows, heads, tokens, head width] to (row, length); padding before a row's tokens is left out."""
+        """Scatter [..., rows, heads, tokens, width] to (row, length); padding before a row's tokens is left out."""
         tokens = states.shape[-2]
         if self.uniform and tokens == self._adding[0]:
             room.narrow(-2, self.lengths[0], tokens).copy_(states)
