@@ -156,7 +156,7 @@ def test_bench_measures_every_figure(monkeypatch):
     monkeypatch.setattr(bench, "ROUNDS", 2)
     monkeypatch.setattr(bench, "TRAIN_ROUNDS", 2)
     monkeypatch.setattr(bench, "TRAIN_STEPS", {"nano-opt": 1})
-    monkeypatch.setattr(bench, "SECONDS", 0)
+    monkeypatch.setattr(bench, "SECONDS", {"nano-opt": 0})
     monkeypatch.setattr(bench, "BATCHES", (1, 3))
     monkeypatch.setattr(bench, "BATCH_TOKENS", 4)
     monkeypatch.setattr(bench, "BATCH_ROUNDS", 2)

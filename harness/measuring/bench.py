@@ -29,7 +29,7 @@ PROMPT, CACHED = 32, 256  # tokens of every prompt; new tokens with and without 
 TRAIN_STEPS, TRAIN_ROUNDS = {MINI: 12, TINY: 4}, 5
 TRAINER = {8: 1.15, 1: None}  # wanted by references a prompt: E2E has eight, most tasks one
 ROUNDS = 7  # of a comparison with an opponent
-GROUP_ROUNDS, TOY_ROUNDS, SECONDS = 80, 40, 300.0  # of a timing group, at most
+GROUP_ROUNDS, TOY_ROUNDS, SECONDS = 80, 40, {TINY: 300.0, SMALL: 540.0}  # of a timing group, at most
 BATCHES, BATCH_TOKENS, BATCH_ROUNDS = (1, 2, 4, 8, 16, 32), 48, 3
 
 
@@ -135,12 +135,12 @@ def _group(name: str, backbone: Backbone, clock: DeviceClock) -> dict:
     methods = _methods(name, backbone, TARGETS) | {"softmax exit at N/2": ExitHalfWay(backbone.num_layers)}
     entries = [Entry(key, backbone, method) for key, method in methods.items()]
     prompts = random_prompts(backbone, 1, PROMPT)
-    return _measured(entries, prompts, NEW_TOKENS[name], clock)
+    return _measured(entries, prompts, NEW_TOKENS[name], clock, seconds=SECONDS[name])
 
 
 def _measured(entries: list[Entry], prompts, new_tokens: int, clock: DeviceClock, **options) -> dict:
     """A timing group of more rounds than a suite's: here a difference of a few per cent decides."""
-    limits = {"repeats": GROUP_ROUNDS, "seconds": SECONDS} | options
+    limits = {"repeats": GROUP_ROUNDS, "seconds": SECONDS[TINY]} | options
     return measure_group(entries, prompts, new_tokens, clock=clock, **limits)
 
 
