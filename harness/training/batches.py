@@ -8,12 +8,11 @@ side, and none sees another.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import median, pstdev
+from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -113,8 +112,8 @@ def batch_plan(pairs: Sequence[Pair], batch_size: int, steps: int, seed: int, st
     while len(plan) < steps:
         order = rng.sample(bundles, len(bundles))
         for pool in _filled(order, POOL * batch_size):
-            alike = _filled(_neighbours_alike(pool, pairs, batch_size), batch_size)
-            batches = [[i for bundle in batch for i in bundle] for batch in alike]
+            pool.sort(key=lambda bundle: (len(bundle), max(_length(pairs[i]) for i in bundle)))
+            batches = [[i for bundle in batch for i in bundle] for batch in _filled(pool, batch_size)]
             if len(batches) > 1 and len(batches[-1]) < batch_size // 2:
                 batches.pop()  # a step on very few examples would be a noisy one
             plan.extend(rng.sample(batches, len(batches)))
@@ -168,20 +167,5 @@ def _filled(bundles: Sequence[list[int]], size: int) -> list[list[list[int]]]:
     return groups
 
 
-def _neighbours_alike(pool: list[list[int]], pairs: Sequence[Pair], batch_size: int) -> list[list[int]]:
-    """The bundles in an order in which neighbours have prompts of like length, and outputs too: each is padded alone.
-
-    Sorted by prompt, cut into strips, and each strip sorted by output, up and down in turn; as many strips as make
-    both paddings about the same.
-    """
-    prompts = {bundle[0]: len(pairs[bundle[0]].prompt) for bundle in pool}
-    outputs = {bundle[0]: max(len(pairs[i].output) for i in bundle) for bundle in pool}
-    count = sum(map(len, pool))
-    across, along = pstdev(prompts.values()), pstdev(outputs.values()) * count / len(pool)  # columns, by strands
-    batches = -(-count // batch_size)
-    strips = max(1, min(batches, round(math.sqrt(batches * across / max(along, 1e-9)))))
-    by_prompt = sorted(pool, key=lambda bundle: (len(bundle), prompts[bundle[0]]))
-    order: list[list[int]] = []
-    for number, strip in enumerate(_filled(by_prompt, -(-count // strips))):
-        order += sorted(strip, key=lambda bundle: (len(bundle), outputs[bundle[0]]), reverse=number % 2 == 1)
-    return order
+def _length(pair: Pair) -> tuple[int, int]:
+    return len(pair.prompt) + len(pair.output), len(pair.output)
