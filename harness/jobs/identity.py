@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from ..method import EarlyExit
 from ..method.recording import recorded
 from ..registry import METHODS, TASKS, source_hash
 from ..results.encoding import digest
@@ -74,9 +75,14 @@ def _identity_of(checkpoint: str) -> str | None:
     return None if made_here else model_identity(checkpoint)
 
 
+def searchable(job: QualityJob) -> bool:
+    """Whether a search on validation examples can meet the job's target."""
+    cls = METHODS.load(job.method)
+    return job.target is not None and issubclass(cls, EarlyExit) and cls.search is not None
+
+
 def _calibration(job: QualityJob) -> list[int] | None:
-    searched = job.target is not None and getattr(METHODS.load(job.method), "search", None) is not None
-    return [CALIBRATION_VERSION, job.spec.calibration_examples] if searched else None
+    return [CALIBRATION_VERSION, job.spec.calibration_examples] if searchable(job) else None
 
 
 def floor_id(job: FloorJob) -> str:

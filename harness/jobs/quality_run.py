@@ -9,13 +9,13 @@ from ..backbone import Backbone
 from ..backbone.builtin import BUILTIN, POSITIONS
 from ..backbone.classifier import holds_exit_classifier
 from ..decoding.sampling import Sampling
-from ..method import EarlyExit, LayerSchedule, Method
+from ..method import LayerSchedule, Method
 from ..method.parameters import load_method
 from ..method.recording import record_parameters
 from ..task import Task, comparison
 from ..training import Checkpoint, Recipe, Setting, weights_identity
 from ..tuning.artefact import artefact_facts, check_weights
-from .identity import artefact_parameters, run_id, task_of
+from .identity import artefact_parameters, run_id, searchable, task_of
 from .planning import QualityJob
 from .quality import (
     Item,
@@ -137,7 +137,6 @@ class QualityRun:
         method = self.uncalibrated
         if self.job.tuned is not None:
             check_weights(self.job.tuned, self.weights)
-            return method
         if not self.searches:
             return method
         from ..tuning.calibrate import calibrate
@@ -151,9 +150,7 @@ class QualityRun:
     @property
     def searches(self) -> bool:
         """Whether the method's setting is searched for on validation examples."""
-        method = self.uncalibrated
-        open_target = self.job.target is not None and self.job.tuned is None
-        return open_target and isinstance(method, EarlyExit) and method.search is not None
+        return self.job.tuned is None and searchable(self.job)
 
     @cached_property
     def calibration_items(self) -> list[Item]:
